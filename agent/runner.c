@@ -18,7 +18,7 @@
 #include "agent/os/termination_file.h"
 #include "agent/output/log_serve.h"
 #include "agent/output/log_writer.h"
-#include "agent/output/retained_output.h"
+#include "agent/output/output_ring.h"
 #include "agent/pending.h"
 #include "agent/pool/handover.h"
 #include "agent/preemption/preemption.h"
@@ -65,7 +65,7 @@ struct runner {
     struct report *report;
     struct health *health;
     struct log_writer *logs;
-    struct retained_output retained;
+    struct output_ring ring; /* recent output of all trainers */
     struct log_serve *serve;
     struct output_show show;
     struct responder *responder;
@@ -593,6 +593,7 @@ static int make_logs(struct runner *r, struct tfe_reason *reason)
     }
     struct log_writer_options options = s->logs;
     options.base = r->base;
+    options.ring = &r->ring;
     return log_writer_new(&options, &r->logs, reason);
 }
 
@@ -646,7 +647,7 @@ static int make_parts(struct runner *r)
         .show = &r->show,
         .logs = r->logs,
         .on_line = on_line,
-        .retained = &r->retained,
+        .ring = &r->ring,
         .socket = scripts_socket(r->scripts),
         .preempt_file = scripts_preempt_file(r->scripts),
         .tmp_dir = scripts_tmp_dir(r->scripts),
@@ -673,7 +674,7 @@ static int make_parts(struct runner *r)
     r->uplink = uplink_new(r->base, r->options->info, agent_settings_state_dir(s), s->address_host,
                            on_event, r);
     r->serve = log_serve_new(&(struct log_serve_options){.base = r->base,
-                                                         .retained = &r->retained,
+                                                         .ring = &r->ring,
                                                          .logs = r->logs,
                                                          .job = &r->config.job,
                                                          .has_room = uplink_accepts,
@@ -708,7 +709,7 @@ static void free_parts(struct runner *r)
     prober_free(r->prober);
     trainers_free(r->trainers);
     log_writer_free(r->logs, LOGS_END_MS);
-    retained_output_done(&r->retained);
+    output_ring_done(&r->ring);
     scripts_free(r->scripts);
     script_line_free(r->lines);
     agent_free(r->core);
@@ -743,7 +744,7 @@ int runner_run(const struct runner_options *options)
     struct runner r = {.options = options, .exit_code = AGENT_EXIT_FAILED};
     make_config(&r);
     struct tfe_reason reason = {.text = ""};
-    retained_output_init(&r.retained, RETAINED_BYTES_MAX);
+    output_ring_init(&r.ring, OUTPUT_RING_BYTES);
     r.base = event_base_new();
     must_succeed(r.base);
     int rc = script_line_new(options->settings->progress_regex, &r.lines, &reason);

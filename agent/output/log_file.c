@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/output/output_ring.h"
 #include "common/base/fd.h"
 #include "common/base/id.h"
 
@@ -52,15 +53,6 @@ void log_file_done(struct log_file *file)
 {
     fd_close(&file->fd);
     fd_close(&file->folder);
-}
-
-uint64_t log_file_lines(const char *bytes, size_t n)
-{
-    uint64_t lines = n && bytes[n - 1] != '\n';
-    for (const char *at = bytes; (at = memchr(at, '\n', n - (size_t)(at - bytes))); at++) {
-        lines++;
-    }
-    return lines;
 }
 
 int log_file_folders(char *path)
@@ -231,27 +223,29 @@ static bool write_note(struct log_file *file, struct tfe_reason *reason)
 {
     char note[96];
     int n = snprintf(note, sizeof(note), "%stfe-agent: %" PRIu64 " lines were lost here\n",
-                     file->mid_line ? "\n" : "", file->lost);
+                     file->mid_line ? "\n" : "", file->lost.lines);
     return write_bytes(file, note, (size_t)n, reason) == (size_t)n;
 }
 
 bool log_file_write(struct log_file *file, const char *root, const struct log_place *place,
-                    uint64_t max_bytes, uint64_t lost_before, const char *bytes, size_t n,
+                    uint64_t max_bytes, struct log_loss lost_before, const char *bytes, size_t n,
                     struct tfe_reason *reason)
 {
-    file->lost += lost_before;
-    /* discard the rest of a line whose beginning was lost */
-    if (file->lost && file->lost_mid && n) {
-        const char *end = memchr(bytes, '\n', n);
-        size_t skip = end ? (size_t)(end - bytes) + 1 : n;
-        file->lost_mid = !end;
+    if (lost_before.lines) {
+        file->lost.lines += lost_before.lines;
+        file->lost.mid_line = lost_before.mid_line;
+    }
+    if (file->lost.mid_line && n) {
+        size_t length;
+        size_t skip = output_line(bytes, n, &length);
+        file->lost.mid_line = skip == length;
         bytes += skip;
         n -= skip;
     }
     bool good = (file->fd >= 0 || open_file(file, root, place, reason)) &&
-                (!file->lost || write_note(file, reason));
+                (!file->lost.lines || write_note(file, reason));
     if (good) {
-        file->lost = 0;
+        file->lost.lines = 0;
     }
     while (good && n) {
         size_t part = portion(file, max_bytes, bytes, n);
@@ -264,10 +258,10 @@ bool log_file_write(struct log_file *file, const char *root, const struct log_pl
         }
     }
     if (n) {
-        uint64_t lines = log_file_lines(bytes, n);
-        file->lost += lines;
+        uint64_t lines = output_count_lines(bytes, n);
+        file->lost.lines += lines;
         file->failed += lines;
-        file->lost_mid = bytes[n - 1] != '\n';
+        file->lost.mid_line = bytes[n - 1] != '\n';
     }
     return good;
 }

@@ -10,16 +10,20 @@
 #include "agent/output/log_place.h"
 #include "common/text/reason.h"
 
+/* Lines that are missing in a file. */
+struct log_loss {
+    uint64_t lines;
+    bool mid_line; /* the loss ended within a line; the rest of that line is discarded as well */
+};
+
 struct log_file {
     int fd;     /* -1 if not open, or if opening failed and will be retried */
     int folder; /* descriptor of the file's directory, or -1 */
     char name[LOG_NAME_MAX];
     uint64_t size;
-    bool mid_line; /* the last write did not end with a newline */
-    /* the last loss ended within a line; the rest of that line is discarded as well */
-    bool lost_mid;
-    uint64_t lost;   /* lines lost since the last successful write */
-    uint64_t failed; /* lines that could not be written, in total */
+    bool mid_line;        /* the last write did not end with a newline */
+    struct log_loss lost; /* since the last successful write */
+    uint64_t failed;      /* lines that could not be written, in total */
 };
 
 void log_file_init(struct log_file *file);
@@ -27,12 +31,12 @@ void log_file_done(struct log_file *file);
 
 /* Appends bytes to the file. Opens it first if necessary: creates its directories below root and
  * a new file, never an existing one. When the file would exceed max_bytes (0 for no limit) it is
- * renamed to ".old", replacing the previous one, preferably between two lines. lost_before is
- * the number of lines lost since the last call. Lines that cannot be written are counted, and
+ * renamed to ".old", replacing the previous one, preferably between two lines. lost_before are
+ * the lines lost since the last call. Lines that cannot be written are counted, and
  * the next successful call notes them in the file. Returns false with reason set if not
  * everything was written. */
 bool log_file_write(struct log_file *file, const char *root, const struct log_place *place,
-                    uint64_t max_bytes, uint64_t lost_before, const char *bytes, size_t n,
+                    uint64_t max_bytes, struct log_loss lost_before, const char *bytes, size_t n,
                     struct tfe_reason *reason);
 
 /* Updates the modification time, so that pruning by other agents spares a file in use. */
@@ -41,8 +45,5 @@ void log_file_touch(const struct log_file *file);
 /* Creates the missing directories of path (mode 0700) and opens the last one, which must not be
  * a symbolic link. Returns a descriptor, or -1 with errno set; path is unchanged. */
 int log_file_folders(char *path);
-
-/* Returns the number of lines in bytes, including an unterminated last one. */
-uint64_t log_file_lines(const char *bytes, size_t n);
 
 #endif

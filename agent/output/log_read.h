@@ -1,5 +1,5 @@
-/* agent/output/log_read.h: reads log files for clients that request more than the in-memory
- * buffer holds. Steps block; they run on the writer's thread. */
+/* agent/output/log_read.h: reads log files for clients that request more than the ring
+ * holds. Steps block; they run on the writer's thread. */
 #ifndef TFE_AGENT_OUTPUT_LOG_READ_H
 #define TFE_AGENT_OUTPUT_LOG_READ_H
 
@@ -9,7 +9,7 @@
 #include <sys/queue.h>
 
 #include "agent/output/log_place.h"
-#include "agent/output/retained_output.h"
+#include "agent/output/output_ring.h"
 #include "common/base/id.h"
 
 /* Maximum number of bytes per step; a longer line is split. */

@@ -11,6 +11,7 @@
 #include "common/base/heap.h"
 #include "common/base/limits.h"
 #include "common/base/timer.h"
+#include "common/text/utf8.h"
 
 /* Delay to collect lines, because a message for each line would cost more than its content. */
 #define GATHER_MS 50
@@ -24,8 +25,8 @@ struct log_request {
     struct msg_log_ask spec;
     uint64_t credit;
     uint64_t lost;
-    struct retained_piece *next; /* next buffered piece to send, or NULL to wait for new output */
-    struct log_reader *reader;   /* log files to send first, or NULL */
+    struct output_cursor cursor; /* next lines of the ring to send */
+    struct log_reader *reader;   /* log files to send before them, or NULL */
     size_t read_at;              /* offset of the next byte in the reader's result */
     struct {
         uint32_t rank;
@@ -46,11 +47,12 @@ struct log_serve {
 
 /* --- selection --- */
 
-static bool is_of(const struct log_request *a, const struct retained_piece *piece)
+static bool is_of(const struct log_request *a, const struct output_record *record)
 {
     const struct msg_log_ask *spec = &a->spec;
-    return (!spec->has_rank || piece->of.rank == spec->rank) &&
-           (spec->epoch == 0 || piece->of.epoch == spec->epoch) && piece->at.ms >= spec->since.ms;
+    const struct output_source *of = &record->stream->of;
+    return record->kind == RECORD_LINES && (!spec->has_rank || of->rank == spec->rank) &&
+           (spec->epoch == 0 || of->epoch == spec->epoch) && record->at.ms >= spec->since.ms;
 }
 
 /* Returns the number of lines to skip in a stream. Returns NULL if there are too many streams. */
@@ -74,13 +76,13 @@ static uint64_t *skip_of(struct log_request *a, const struct output_source *of, 
  * if all streams have enough lines. */
 static bool count(struct log_request *a)
 {
-    const struct retained_piece *piece;
+    const struct output_record *record;
     bool is_enough = a->spec.lines != MSG_UNSET;
-    STAILQ_FOREACH(piece, &a->serve->options.retained->pieces, link)
+    STAILQ_FOREACH(record, &a->serve->options.ring->records, link)
     {
-        uint64_t *lines = is_of(a, piece) ? skip_of(a, &piece->of, true) : NULL;
+        uint64_t *lines = is_of(a, record) ? skip_of(a, &record->stream->of, true) : NULL;
         if (lines) {
-            *lines += piece->lines;
+            *lines += record->lines;
         }
     }
     for (size_t i = 0; i < a->n_skips; i++) {
@@ -91,13 +93,13 @@ static bool count(struct log_request *a)
     return is_enough && a->n_skips > 0;
 }
 
-/* Returns true if the buffer holds all requested lines. */
-static bool has_all_retained(struct log_request *a, uint64_t epoch)
+/* Returns true if the ring holds all requested lines. */
+static bool has_all(struct log_request *a, uint64_t epoch)
 {
-    const struct retained_output *k = a->serve->options.retained;
-    const struct retained_piece *oldest = STAILQ_FIRST(&k->pieces);
+    const struct output_ring *ring = a->serve->options.ring;
+    const struct output_record *oldest = STAILQ_FIRST(&ring->records);
     bool is_enough = count(a);
-    bool is_whole = k->first > 0 && epoch >= k->first && epoch > k->dropped;
+    bool is_whole = ring->first > 0 && epoch >= ring->first && epoch > ring->dropped;
     bool is_later = oldest && a->spec.since.ms > 0 && oldest->at.ms < a->spec.since.ms;
     return is_enough || is_whole || is_later;
 }
@@ -106,18 +108,19 @@ static void on_read(void *ctx);
 
 /* Copies the names of this agent's trainers. Without memory for them, files of other agents with
  * the same --log-dir may match. */
-static void copy_names(struct log_reader *reader, const struct retained_output *k)
+static void copy_names(struct log_reader *reader, const struct output_ring *ring)
 {
-    size_t n = k->n_names < RETAINED_NAMES_MAX ? k->n_names : RETAINED_NAMES_MAX;
+    size_t n = ring->n_names < OUTPUT_NAMES_MAX ? ring->n_names : OUTPUT_NAMES_MAX;
     reader->names = n > 0 ? calloc(n, sizeof(*reader->names)) : NULL;
     for (size_t i = 0; reader->names && i < n; i++) {
-        if (k->names[i].epoch == reader->epoch) {
-            reader->names[reader->n_names++] = k->names[i];
+        if (ring->names[i].epoch == reader->epoch) {
+            reader->names[reader->n_names++] = ring->names[i];
         }
     }
 }
 
-/* Starts to read log files. Output that arrives meanwhile is sent from the buffer afterwards. */
+/* Starts to read log files. Lines that they do not contain yet are sent from the ring afterwards.
+ */
 static void reading_begin(struct log_request *a, uint64_t epoch)
 {
     const struct log_serve *serve = a->serve;
@@ -131,13 +134,11 @@ static void reading_begin(struct log_request *a, uint64_t epoch)
     a->reader->rank = a->spec.rank;
     a->reader->lines = a->spec.lines;
     a->reader->since = a->spec.since;
-    a->reader->is_live =
-        serve->options.retained->open > 0 && epoch == serve->options.retained->newest;
-    copy_names(a->reader, serve->options.retained);
+    a->reader->is_live = serve->options.ring->n_open > 0 && epoch == serve->options.ring->newest;
+    copy_names(a->reader, serve->options.ring);
     a->reader->on_read = on_read;
     a->reader->ctx = a;
-    a->next = NULL;
-    serve->options.retained->sealed = true; /* output that arrives from now on starts a new piece */
+    a->cursor.next = log_writer_next(serve->options.logs);
     a->n_skips = 0;
     log_writer_read(serve->options.logs, a->reader);
 }
@@ -158,19 +159,10 @@ static void request_end(struct log_request *a)
 {
     struct log_serve *serve = a->serve;
     drop_reader(a);
+    output_cursor_remove(&a->cursor);
     LIST_REMOVE(a, link);
     serve->n_requests--;
     free(a);
-}
-
-/* Returns the part of a line that is visible after its carriage returns. */
-static const char *visible_part(const char *line, const char *end)
-{
-    while (end > line && end[-1] == '\r') {
-        end--;
-    }
-    const char *cr = memrchr(line, '\r', (size_t)(end - line));
-    return cr ? cr + 1 : line;
 }
 
 /* Returns the position after a control sequence (ECMA-48: ESC [ ... final), or
@@ -187,11 +179,11 @@ static const char *skip_sequence(const char *at, const char *end)
     return p < end && *p >= 0x40 && *p <= 0x7e ? p + 1 : at;
 }
 
-/* Writes the line as plain text to ret, which must be as long as the line. Returns
- * the end of the text. */
-static char *write_plain(char *ret, const char *line, const char *end)
+/* Writes n bytes of a line as plain text to ret, which has space for them. Returns the end of the
+ * text. */
+static char *write_plain(char *ret, const char *line, size_t n)
 {
-    line = visible_part(line, end);
+    const char *end = line + n;
     while (line < end) {
         const char *behind = skip_sequence(line, end);
         if (behind > line) {
@@ -206,45 +198,45 @@ static char *write_plain(char *ret, const char *line, const char *end)
     return ret;
 }
 
-/* Sends n bytes of complete lines, except those to be skipped. */
-static void send_lines(struct log_request *a, const struct output_source *of, struct tfe_wall at,
-                       const char *bytes, size_t n)
+/* Sends as many lines as fit into one message, except those to be skipped; splits a line that is
+ * too long. Returns the number of bytes that are done. */
+static size_t send_lines(struct log_request *a, const struct output_source *of, struct tfe_wall at,
+                         const char *bytes, size_t n)
 {
-    char text[MSG_LOG_TEXT_MAX + 2];
+    char text[MSG_LOG_TEXT_MAX + 1];
     char *out = text;
-    const char *end = bytes + n;
     uint64_t *skip = skip_of(a, of, false);
-    for (const char *line = bytes; line < end;) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line));
-        const char *stop = newline ? newline : end;
+    size_t done = 0;
+    while (done < n) {
+        size_t length;
+        size_t step = output_line(bytes + done, n - done, &length);
         if (skip && *skip > 0) {
             --*skip;
-        } else {
-            out = write_plain(out, line, stop);
-            *out++ = '\n';
+            done += step;
+            continue;
         }
-        line = stop + 1;
+        const char *line = output_visible(bytes + done, &length);
+        if (out > text && length >= (size_t)(text + sizeof(text) - out)) {
+            break;
+        }
+        if (length > MSG_LOG_TEXT_MAX) {
+            length = utf8_cut(line, MSG_LOG_TEXT_MAX);
+            step = (size_t)(line + length - (bytes + done));
+        }
+        out = write_plain(out, line, length);
+        *out++ = '\n';
+        done += step;
     }
-    if (out == text) {
-        return;
+    if (out > text) {
+        out[-1] = '\0';
+        const struct tfe_msg msg = {
+            .type = MSG_LOG_CHUNK,
+            .u.log_chunk = {a->spec.ask, of->epoch, of->rank, of->stream, at, text, a->lost, 0}};
+        a->lost = 0;
+        a->credit -= MSG_LOG_COST + strlen(text);
+        a->serve->options.send(a->serve->options.ctx, &msg);
     }
-    out[-1] = '\0';
-    const struct tfe_msg msg = {
-        .type = MSG_LOG_CHUNK,
-        .u.log_chunk = {a->spec.ask, of->epoch, of->rank, of->stream, at, text, a->lost, 0}};
-    a->lost = 0;
-    a->credit -= MSG_LOG_COST + strlen(text);
-    a->serve->options.send(a->serve->options.ctx, &msg);
-}
-
-/* Returns the end of the next lines that fit into one message. */
-static const char *portion_end(const char *bytes, const char *end)
-{
-    if (end - bytes <= (ptrdiff_t)MSG_LOG_TEXT_MAX) {
-        return end;
-    }
-    const char *newline = memrchr(bytes, '\n', MSG_LOG_TEXT_MAX);
-    return newline ? newline + 1 : bytes + MSG_LOG_TEXT_MAX;
+    return done;
 }
 
 /* Sends lines from files. Returns true if something was sent or the reader is done. */
@@ -259,10 +251,8 @@ static bool send_from_files(struct log_request *a)
         return true;
     }
     if (a->read_at < reader->n) {
-        const char *from = reader->bytes + a->read_at;
-        const char *to = portion_end(from, reader->bytes + reader->n);
-        send_lines(a, &reader->of, (struct tfe_wall){0}, from, (size_t)(to - from));
-        a->read_at += (size_t)(to - from);
+        a->read_at += send_lines(a, &reader->of, (struct tfe_wall){0}, reader->bytes + a->read_at,
+                                 reader->n - a->read_at);
         return true;
     }
     a->read_at = 0;
@@ -270,18 +260,21 @@ static bool send_from_files(struct log_request *a)
     return false;
 }
 
-static bool send_retained(struct log_request *a)
+/* Sends lines from the ring. Returns false if there are none. */
+static bool send_from_ring(struct log_request *a)
 {
-    struct retained_output *k = a->serve->options.retained;
-    const struct retained_piece *piece = a->next;
-    if (!piece) {
+    struct output_cursor *cursor = &a->cursor;
+    const struct output_record *record = cursor->next;
+    if (!record) {
         return false;
     }
-    if (is_of(a, piece)) {
-        send_lines(a, &piece->of, piece->at, piece->bytes, piece->n);
+    if (is_of(a, record)) {
+        cursor->offset += send_lines(a, &record->stream->of, record->at,
+                                     record->bytes + cursor->offset, record->n - cursor->offset);
     }
-    k->sealed = k->sealed || !STAILQ_NEXT(piece, link);
-    a->next = STAILQ_NEXT(piece, link);
+    if (!is_of(a, record) || cursor->offset == record->n) {
+        output_cursor_advance(cursor);
+    }
     return true;
 }
 
@@ -305,7 +298,7 @@ static void pump(struct log_request *a)
     send_enter(serve);
     while (continues && a->credit >= MSG_LOG_COST + MSG_LOG_TEXT_MAX && !serve->is_disconnected &&
            options->has_room(options->ctx)) {
-        continues = a->reader ? send_from_files(a) : send_retained(a);
+        continues = a->reader ? send_from_files(a) : send_from_ring(a);
     }
     if (!continues && !a->reader && !a->spec.follow) {
         const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {a->spec.ask}};
@@ -330,16 +323,22 @@ void log_serve_resume(struct log_serve *serve)
     send_leave(serve);
 }
 
+static uint64_t lines_left(const struct log_request *a, const struct output_record *record,
+                           size_t offset)
+{
+    return is_of(a, record) ? output_count_lines(record->bytes + offset, record->n - offset) : 0;
+}
+
 /* Reports how many lines a slow client has not received, because they are lost if
  * the agent exits now. */
 static void send_remaining_count(struct log_request *a)
 {
-    const struct output_source of = a->next->of;
-    uint64_t behind = 0;
-    for (const struct retained_piece *piece = a->next; piece; piece = STAILQ_NEXT(piece, link)) {
-        behind += is_of(a, piece) ? piece->lines : 0;
+    const struct output_record *record = a->cursor.next;
+    const struct output_source of = record->stream->of;
+    uint64_t behind = a->lost + lines_left(a, record, a->cursor.offset);
+    while ((record = STAILQ_NEXT(record, link))) {
+        behind += lines_left(a, record, 0);
     }
-    behind += a->lost;
     const struct tfe_msg msg = {.type = MSG_LOG_CHUNK,
                                 .u.log_chunk = {.ask = a->spec.ask,
                                                 .epoch = of.epoch,
@@ -359,7 +358,7 @@ void log_serve_flush(struct log_serve *serve)
     log_serve_resume(serve);
     LIST_FOREACH(a, &serve->requests, link)
     {
-        if (a->next) {
+        if (a->cursor.next) {
             send_remaining_count(a);
         }
     }
@@ -371,32 +370,20 @@ static void on_gather(evutil_socket_t fd, short what, void *ctx)
     log_serve_resume(ctx);
 }
 
-/* --- buffer callbacks --- */
+/* --- callbacks of the ring --- */
 
-static void on_more(void *ctx, struct retained_piece *piece)
+static void on_more(void *ctx)
 {
-    struct log_serve *serve = ctx;
-    struct log_request *a;
-    LIST_FOREACH(a, &serve->requests, link)
-    {
-        a->next = a->next ? a->next : piece;
-    }
-    if (!LIST_EMPTY(&serve->requests) && !evtimer_pending(serve->gather, NULL)) {
-        (void)timer_after(serve->gather, GATHER_MS);
+    const struct log_request *a = ctx;
+    if (!evtimer_pending(a->serve->gather, NULL)) {
+        (void)timer_after(a->serve->gather, GATHER_MS);
     }
 }
 
-static void on_drop(void *ctx, struct retained_piece *piece)
+static void on_lost(void *ctx, const struct output_record *record, size_t offset)
 {
-    struct log_serve *serve = ctx;
-    struct log_request *a;
-    LIST_FOREACH(a, &serve->requests, link)
-    {
-        if (a->next == piece) {
-            a->lost += is_of(a, piece) ? piece->lines : 0;
-            a->next = STAILQ_NEXT(piece, link);
-        }
-    }
+    struct log_request *a = ctx;
+    a->lost += lines_left(a, record, offset);
 }
 
 /* --- requests from the server --- */
@@ -427,10 +414,11 @@ static void ask_begin(struct log_serve *serve, const struct msg_log_ask *spec)
     *a = (struct log_request){.serve = serve, .spec = *spec, .credit = spec->window};
     LIST_INSERT_HEAD(&serve->requests, a, link);
     serve->n_requests++;
-    const struct retained_output *k = serve->options.retained;
-    uint64_t epoch = spec->epoch ? spec->epoch : k->newest;
-    a->next = STAILQ_FIRST(&k->pieces);
-    if (!has_all_retained(a, epoch) && serve->options.logs && epoch > 0) {
+    struct output_ring *ring = serve->options.ring;
+    uint64_t epoch = spec->epoch ? spec->epoch : ring->newest;
+    a->cursor = (struct output_cursor){.on_more = on_more, .on_lost = on_lost, .ctx = a};
+    output_cursor_add(ring, &a->cursor, STAILQ_FIRST(&ring->records));
+    if (!has_all(a, epoch) && serve->options.logs && epoch > 0) {
         reading_begin(a, epoch);
     }
     pump(a);
@@ -462,9 +450,6 @@ struct log_serve *log_serve_new(const struct log_serve_options *options)
     LIST_INIT(&serve->requests);
     serve->gather = evtimer_new(options->base, on_gather, serve);
     must_succeed(serve->gather);
-    options->retained->on_more = on_more;
-    options->retained->on_drop = on_drop;
-    options->retained->ctx = serve;
     return serve;
 }
 
@@ -484,8 +469,6 @@ void log_serve_free(struct log_serve *serve)
 {
     if (serve) {
         log_serve_drop_requests(serve);
-        serve->options.retained->on_more = NULL;
-        serve->options.retained->on_drop = NULL;
         event_drop(&serve->gather);
         free(serve);
     }

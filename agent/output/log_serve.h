@@ -1,10 +1,10 @@
-/* agent/output/log_serve.h: sends trainers' output to clients of the server: buffered lines, log
+/* agent/output/log_serve.h: sends trainers' output to clients of the server: lines of the ring, log
  * files and new output. Sends only within the window that the server grants, so a slow client
  * loses lines, receives their number, and never delays a trainer. */
 #ifndef TFE_AGENT_OUTPUT_LOG_SERVE_H
 #define TFE_AGENT_OUTPUT_LOG_SERVE_H
 
-#include "agent/output/retained_output.h"
+#include "agent/output/output_ring.h"
 #include "common/base/id.h"
 
 struct event_base;
@@ -14,7 +14,7 @@ struct log_writer;
 /* Dependencies of a log server. Pointers are borrowed. */
 struct log_serve_options {
     struct event_base *base;
-    struct retained_output *retained;
+    struct output_ring *ring;
     struct log_writer *logs; /* NULL if there are no log files */
     const struct tfe_id *job;
     /* Returns true if the connection accepts more data; otherwise log_serve_resume follows later.

@@ -1,5 +1,4 @@
-/* agent/output/log_writer.c: queue between the agent's event loop and the thread
- * that writes to disk. */
+/* agent/output/log_writer.c: passes the records of the ring to the thread that writes to disk. */
 #include "agent/output/log_writer.h"
 
 #include <errno.h>
@@ -17,8 +16,6 @@
 #include "common/base/worker.h"
 #include "common/cli/log.h"
 
-#define CHUNK_SMALL ((size_t)4 * 1024)
-#define CHUNK_LARGE ((size_t)64 * 1024)
 #define STACK_BYTES ((size_t)256 * 1024)
 /* Number of files removed before the queue is checked again, and intervals
  * between pruning steps. */
@@ -33,19 +30,16 @@ struct chunk {
     TAILQ_ENTRY(chunk) link;
     enum chunk_kind kind;
     struct log_target *target;
-    struct log_reader *reader; /* for CHUNK_READ */
-    uint64_t lost_before;      /* lines discarded before these bytes because the queue was full */
+    struct log_reader *reader;   /* for CHUNK_READ */
+    struct log_loss lost_before; /* because the disk was too slow */
     size_t n;
-    size_t cap;
     char bytes[];
 };
 
 struct log_target {
-    struct log_writer *writer;
     LIST_ENTRY(log_target) link; /* element of the thread's list of open targets */
     struct log_place place;
-    uint64_t lost;        /* event loop only: lines lost since the last chunk */
-    bool lost_mid;        /* event loop only: the last loss ended within a line */
+    struct log_loss lost; /* event loop only: since the last chunk */
     struct log_file file; /* thread only */
     bool failing;         /* thread only: the last write failed */
 };
@@ -54,7 +48,6 @@ struct log_writer {
     char *root;
     uint64_t max_bytes;
     uint32_t keep_ms;
-    bool reads; /* log_writer_read is available */
     struct worker *worker;
     /* State of the thread. */
     LIST_HEAD(, log_target) targets;
@@ -62,10 +55,13 @@ struct log_writer {
     unsigned failing;          /* number of files whose last write failed */
     struct loss_report failed; /* lines that could not be written */
     /* State of the event loop. */
-    struct loss_report overflow; /* lines discarded because the queue was full */
+    struct output_ring *ring;
+    struct output_cursor cursor;
+    struct loss_report overflow; /* lines lost because the disk was too slow */
     /* Shared state, protected by the worker's lock. */
     TAILQ_HEAD(chunks, chunk) chunks;
     size_t queued;
+    bool is_waiting;       /* the event loop waits for space in the queue */
     struct tfe_mono moved; /* when the thread last finished a chunk or was idle */
     bool ending;
     TAILQ_HEAD(, log_reader) read; /* readers whose step is complete */
@@ -133,7 +129,7 @@ static void chunk_execute(struct log_writer *w, struct chunk *chunk)
         log_reader_step(chunk->reader, w->root);
         return;
     case CHUNK_CLOSE:
-        if (chunk->lost_before || chunk->target->file.lost) {
+        if (chunk->lost_before.lines || chunk->target->file.lost.lines) {
             write_chunk(w, chunk); /* last chance to note the lost lines */
         }
         close_target(w, chunk->target);
@@ -181,6 +177,9 @@ static void run(void *ctx)
         w->moved = clock_mono();
         if (chunk && chunk->reader) {
             TAILQ_INSERT_TAIL(&w->read, chunk->reader, link);
+        }
+        if ((chunk && chunk->reader) || (w->is_waiting && w->queued <= LOG_QUEUE_MAX / 2)) {
+            w->is_waiting = false;
             worker_notify(w->worker);
         }
         free(chunk);
@@ -190,133 +189,126 @@ static void run(void *ctx)
 
 /* --- event loop --- */
 
-static struct chunk *chunk_new(enum chunk_kind kind, struct log_target *target, size_t cap)
+/* Returns a chunk with a copy of n bytes, or NULL if out of memory. */
+static struct chunk *chunk_new(enum chunk_kind kind, struct log_target *target, const char *bytes,
+                               size_t n)
 {
-    struct chunk *chunk = malloc(sizeof(*chunk) + cap);
+    struct chunk *chunk = malloc(sizeof(*chunk) + n);
     if (chunk) {
-        *chunk = (struct chunk){.kind = kind, .target = target, .cap = cap};
+        *chunk = (struct chunk){.kind = kind, .target = target, .n = n};
+        memcpy(chunk->bytes, bytes, n);
+        if (target) {
+            chunk->lost_before = target->lost;
+            target->lost = (struct log_loss){0};
+        }
     }
     return chunk;
 }
 
-/* Appends a chunk. Precondition: the lock is held. */
 static void queue(struct log_writer *w, struct chunk *chunk)
 {
+    worker_lock(w->worker);
     if (TAILQ_EMPTY(&w->chunks)) {
         w->moved = clock_mono();
         worker_wake(w->worker);
     }
     TAILQ_INSERT_TAIL(&w->chunks, chunk, link);
+    w->queued += chunk->n;
+    worker_unlock(w->worker);
 }
 
 struct log_target *log_writer_open(struct log_writer *w, const struct log_place *place)
 {
     struct log_target *target = calloc(1, sizeof(*target));
-    struct chunk *chunk = target ? chunk_new(CHUNK_OPEN, target, 0) : NULL;
+    struct chunk *chunk = target ? chunk_new(CHUNK_OPEN, target, "", 0) : NULL;
     if (!chunk) {
         free(target);
         return NULL;
     }
-    target->writer = w;
     target->place = *place;
     log_file_init(&target->file);
-    worker_lock(w->worker);
     queue(w, chunk);
-    worker_unlock(w->worker);
     return target;
 }
 
-/* Returns true if the disk has recently made progress. Precondition: the lock is held. */
-static bool has_progressed(const struct log_writer *w)
+bool log_writer_is_behind(const struct log_writer *w)
 {
-    return tfe_mono_sub(clock_mono(), w->moved) < LOG_PATIENCE_MS;
-}
-
-bool log_writer_accepts(const struct log_target *target)
-{
-    struct log_writer *w = target->writer;
     worker_lock(w->worker);
-    bool room = w->queued < LOG_QUEUE_MAX || !has_progressed(w);
+    bool has_progressed = tfe_mono_sub(clock_mono(), w->moved) < LOG_PATIENCE_MS;
     worker_unlock(w->worker);
-    return room;
+    return has_progressed && output_cursor_lag(w->ring, &w->cursor) > LOG_LAG_MAX;
 }
 
-static void count_lost(struct log_target *target, const char *bytes, size_t n)
+const struct output_record *log_writer_next(const struct log_writer *w)
 {
-    target->lost += log_file_lines(bytes, n);
-    target->lost_mid = bytes[n - 1] != '\n';
+    return w->cursor.next;
 }
 
-void log_writer_write(struct log_target *target, const char *bytes, size_t n, bool at_end)
+/* Queues a chunk for a record of a file. Returns false if out of memory; a file whose end is lost
+ * stays open until the process ends. */
+static bool pass_record(struct log_writer *w, const struct output_record *record)
 {
-    struct log_writer *w = target->writer;
-    if (n && target->lost_mid) { /* discard the rest of a line whose beginning was lost */
-        const char *end = memchr(bytes, '\n', n);
-        size_t skip = end ? (size_t)(end - bytes) + 1 : n;
-        target->lost_mid = !end;
-        bytes += skip;
-        n -= skip;
+    bool is_end = record->kind == RECORD_END;
+    struct chunk *chunk =
+        chunk_new(is_end ? CHUNK_CLOSE : CHUNK_WRITE, record->stream->file,
+                  record->bytes + record->n_in_part, record->n - record->n_in_part);
+    if (chunk) {
+        queue(w, chunk);
     }
-    if (!n) {
+    return chunk;
+}
+
+/* Counts the lines of a record that the thread will not receive, or closes the file. */
+static void on_lost(void *ctx, const struct output_record *record, size_t offset)
+{
+    struct log_writer *w = ctx;
+    struct log_target *target = record->stream->file;
+    (void)offset; /* always 0: records are passed as a whole */
+    if (!target || (record->kind == RECORD_END && pass_record(w, record))) {
         return;
     }
-    uint64_t lost = target->lost;
-    bool is_lost = false;
-    worker_lock(w->worker);
-    struct chunk *chunk = TAILQ_LAST(&w->chunks, chunks);
-    if (w->queued + n > (at_end ? LOG_QUEUE_HARD_MAX : LOG_QUEUE_MAX + CHUNK_LARGE)) {
-        is_lost = true;
-    } else if (chunk && chunk->kind == CHUNK_WRITE && chunk->target == target && !target->lost &&
-               chunk->cap - chunk->n >= n) {
-        memcpy(chunk->bytes + chunk->n, bytes, n);
-        chunk->n += n;
-        w->queued += n;
-    } else {
-        size_t cap = !chunk && n <= CHUNK_SMALL ? CHUNK_SMALL : CHUNK_LARGE;
-        chunk = chunk_new(CHUNK_WRITE, target, n > cap ? n : cap);
-        if (chunk) {
-            memcpy(chunk->bytes, bytes, n);
-            chunk->n = n;
-            chunk->lost_before = target->lost;
-            target->lost = 0;
-            w->queued += n;
-            queue(w, chunk);
-        } else {
-            is_lost = true;
-        }
-    }
-    worker_unlock(w->worker);
-    if (is_lost) {
-        count_lost(target, bytes, n);
-    }
-    if (is_lost && loss_add(&w->overflow, target->lost - lost)) {
+    uint32_t lines =
+        output_count_lines(record->bytes + record->n_in_part, record->n - record->n_in_part);
+    target->lost.lines += lines;
+    target->lost.mid_line = lines && record->bytes[record->n - 1] != '\n';
+    if (lines && loss_add(&w->overflow, lines)) {
         log_lost(&w->overflow, "the disk is slower than the trainers, or hangs");
-    } else if (!is_lost) {
-        log_recovered(&w->overflow);
     }
 }
 
-void log_writer_close(struct log_target *target)
+static bool has_space(struct log_writer *w, size_t limit)
 {
-    if (!target) {
-        return;
-    }
-    struct log_writer *w = target->writer;
-    struct chunk *chunk = chunk_new(CHUNK_CLOSE, target, 0);
-    if (!chunk) {
-        return; /* out of memory: the file is closed when the process ends */
-    }
-    chunk->lost_before = target->lost;
     worker_lock(w->worker);
-    queue(w, chunk);
+    w->is_waiting = w->queued >= limit;
+    bool has_space = !w->is_waiting;
     worker_unlock(w->worker);
+    return has_space;
+}
+
+/* Passes records to the thread until limit bytes wait for it. */
+static void pass_records(struct log_writer *w, size_t limit)
+{
+    const struct output_record *record;
+    while ((record = w->cursor.next) && has_space(w, limit)) {
+        if (record->stream->file && pass_record(w, record)) {
+            log_recovered(&w->overflow);
+        } else {
+            on_lost(w, record, 0);
+        }
+        output_cursor_advance(&w->cursor);
+    }
+}
+
+static void on_more(void *ctx)
+{
+    pass_records(ctx, LOG_QUEUE_MAX);
 }
 
 /* --- reading --- */
 
 void log_writer_read(struct log_writer *w, struct log_reader *reader)
 {
-    struct chunk *chunk = w->reads ? chunk_new(CHUNK_READ, NULL, 0) : NULL;
+    struct chunk *chunk = chunk_new(CHUNK_READ, NULL, "", 0);
     if (!chunk) {
         reader->done = true;
         reader->n = 0;
@@ -324,12 +316,10 @@ void log_writer_read(struct log_writer *w, struct log_reader *reader)
     }
     chunk->reader = reader;
     reader->busy = true;
-    worker_lock(w->worker);
     queue(w, chunk);
-    worker_unlock(w->worker);
 }
 
-static void on_steps_done(void *ctx)
+static void on_notify(void *ctx)
 {
     struct log_writer *w = ctx;
     struct log_reader *reader;
@@ -346,6 +336,7 @@ static void on_steps_done(void *ctx)
         worker_lock(w->worker);
     }
     worker_unlock(w->worker);
+    pass_records(w, LOG_QUEUE_MAX);
 }
 
 /* --- creation and destruction --- */
@@ -390,7 +381,8 @@ int log_writer_new(const struct log_writer_options *options, struct log_writer *
     LIST_INIT(&w->targets);
     TAILQ_INIT(&w->chunks);
     TAILQ_INIT(&w->read);
-    w->reads = options->base != NULL;
+    w->ring = options->ring;
+    w->cursor = (struct output_cursor){.on_more = on_more, .on_lost = on_lost, .ctx = w};
     w->max_bytes = options->max_bytes;
     w->keep_ms = options->keep_ms;
     w->prune_at = options->keep_ms ? clock_mono() : TFE_MONO_NEVER;
@@ -400,7 +392,7 @@ int log_writer_new(const struct log_writer_options *options, struct log_writer *
         const struct worker_config config = {.stack = STACK_BYTES,
                                              .work = run,
                                              .base = options->base,
-                                             .on_notify = options->base ? on_steps_done : NULL,
+                                             .on_notify = on_notify,
                                              .done = destroy,
                                              .ctx = w};
         rc = worker_start(&config, &w->worker);
@@ -413,6 +405,7 @@ int log_writer_new(const struct log_writer_options *options, struct log_writer *
         destroy(w);
         return rc;
     }
+    output_cursor_add(w->ring, &w->cursor, NULL);
     *ret = w;
     return 0;
 }
@@ -422,6 +415,8 @@ void log_writer_free(struct log_writer *w, uint32_t timeout_ms)
     if (!w) {
         return;
     }
+    pass_records(w, SIZE_MAX);
+    output_cursor_remove(&w->cursor);
     worker_lock(w->worker);
     w->ending = true;
     worker_wake(w->worker);

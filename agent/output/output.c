@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "agent/os/trainer_user.h"
+#include "agent/output/console.h"
 #include "agent/output/log_writer.h"
-#include "agent/output/output_drain.h"
-#include "agent/output/retained_output.h"
+#include "agent/output/output_ring.h"
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
@@ -46,13 +46,17 @@
 #define RAISED_MAX 512
 #define RAISED_REACH ((uint64_t)64 * 1024)
 
+/* After a reader of the agent's output has accepted nothing for this long, trainers do not wait for
+ * it any more. */
+#define PATIENCE_MS 1000u
+
 /* Interval between two displays of a progress bar. */
 #define BAR_MS 1000
 
 struct output_sink {
     struct output_options options;
     struct event *again; /* timer for sources that rest or are paused */
-    struct drain *drains[LOG_STREAMS];
+    struct console *consoles[LOG_STREAMS];
     LIST_HEAD(, output) outputs; /* all existing outputs */
     int pipe_bytes;              /* size of each pipe */
 };
@@ -60,22 +64,20 @@ struct output_sink {
 /* One pipe of a trainer. */
 struct source {
     struct output *output;
-    struct drain *drain;     /* NULL if the stream is not shown */
-    struct log_target *file; /* NULL if there are no log files */
+    struct output_stream *stream;
+    struct console *console; /* NULL if the stream is not shown */
     bool has_tail;           /* this is stderr, which the output's tail is taken from */
     int fd;                  /* -1 if closed */
     struct event *readable;
     bool may_rest; /* the pipe is large enough for a pause in reading */
     bool resting;  /* not read until the next timer */
-    bool paused;   /* reading is paused while the terminal or the log queue is full */
-    char *text;    /* buffer of LINE_BYTES_MAX; unprocessed data is at at .. at + n */
-    size_t at;
+    bool paused;   /* not read while the console or the log files are behind */
+    char *text;    /* buffer of LINE_BYTES_MAX, which begins with an unfinished line */
     size_t n;
+    size_t n_in_part; /* number of its bytes that the log file has already received */
     struct tfe_mono bar_shown;
     struct tfe_mono taken;   /* time of the last read */
     struct tfe_wall read_at; /* wall-clock time of the last read */
-    struct output_source of;
-    bool is_retained; /* the stream is open in the in-memory buffer */
 };
 
 /* The last traceback printed on stderr. */
@@ -90,8 +92,7 @@ struct raised {
 struct output {
     struct output_sink *sink;
     LIST_ENTRY(output) link;
-    char name[OUTPUT_NAME_MAX]; /* replica name or rank, shown before each line */
-    bool is_first;              /* the node's first trainer */
+    bool is_first; /* the node's first trainer */
     struct source sources[LOG_STREAMS];
     /* Last complete lines of stderr, at least MSG_TAIL_MAX bytes if that much was printed. */
     char recent[2 * MSG_TAIL_MAX];
@@ -103,22 +104,6 @@ struct output {
 };
 
 /* --- lines --- */
-
-/* Returns the part of a line that is visible after its carriage returns: "30%"
- * of "10%\r20%\r30%". */
-static const char *visible_part(const char *line, size_t *n)
-{
-    size_t end = *n;
-    while (end && line[end - 1] == '\r') { /* CR of CR LF, or a progress bar that ends with CR */
-        end--;
-    }
-    const char *cr = memrchr(line, '\r', end);
-    if (!cr) {
-        return line;
-    }
-    *n -= (size_t)(cr + 1 - line);
-    return cr + 1;
-}
 
 /* Returns true for "errors.InvalidArgumentError: ..." or "KeyboardInterrupt". Other lines may be
  * printed between the traceback and the exception. */
@@ -199,138 +184,106 @@ static void stderr_add(struct output *output, const char *line, size_t n)
     output->recent[output->recent_n++] = '\n';
 }
 
-static void retain_lines(const struct source *source, const char *lines, size_t n)
+/* Passes n bytes of complete lines to those who need each line when it is read. */
+static void inspect_lines(const struct source *source, size_t n)
 {
-    struct retained_output *retained = source->output->sink->options.retained;
-    if (retained) {
-        retained_output_add(retained, &source->of, source->read_at, lines, n);
-    }
-}
-
-static bool has_line_reader(const struct source *source)
-{
-    return source->output->is_first && source->output->sink->options.on_line;
-}
-
-/* Processes the first n bytes as a line and skips `skip` more (the newline). Returns false if
- * the queue is full. */
-static bool line_move(struct source *source, size_t n, size_t skip, size_t limit)
-{
-    size_t seen = n;
-    const char *line = visible_part(source->text + source->at, &seen);
-    if (source->drain && !drain_line(source->drain, source->output->name, line, seen, limit)) {
-        if (limit != DRAIN_QUEUE_HARD_MAX) {
-            return false;
+    const struct output_options *options = &source->output->sink->options;
+    bool has_reader = source->output->is_first && options->on_line;
+    for (size_t at = 0, seen; (source->has_tail || has_reader) && at < n;) {
+        const char *line = source->text + at;
+        at += output_line(line, n - at, &seen);
+        line = output_visible(line, &seen);
+        if (source->has_tail) {
+            stderr_add(source->output, line, seen);
         }
-        drain_discard_line(source->drain);
+        if (has_reader) {
+            options->on_line(options->on_line_ctx, line, seen);
+        }
     }
-    if (source->has_tail) {
-        stderr_add(source->output, line, seen);
-    }
-    retain_lines(source, line, seen);
-    if (has_line_reader(source)) {
-        const struct output_options *options = &source->output->sink->options;
-        options->on_line(options->on_line_ctx, line, seen);
-    }
-    source->at += n + skip;
-    source->n -= n + skip;
-    return true;
+}
+
+/* Removes n bytes from the front of the buffer. */
+static void consume(struct source *source, size_t n)
+{
+    source->n -= n;
+    source->n_in_part -= n < source->n_in_part ? n : source->n_in_part;
+    memmove(source->text, source->text + n, source->n);
 }
 
 /* Shows an unfinished line that overwrites itself, at most every BAR_MS, and drops its
  * overwritten parts. */
-static void show_bar(struct source *source, size_t limit)
+static void show_bar(struct source *source)
 {
-    const char *start = source->text + source->at;
     size_t n = source->n;
-    if (!n || !memchr(start, '\r', n)) {
+    if (!memchr(source->text, '\r', n)) {
         return;
     }
-    const char *look = visible_part(start, &n);
-    source->at += source->n - n;
-    source->n = n;
-    while (n && look[n - 1] == '\r') {
+    consume(source, (size_t)(output_visible(source->text, &n) - source->text));
+    while (n && source->text[n - 1] == '\r') {
         n--;
     }
     struct tfe_mono now = clock_mono();
-    if (n && source->drain && tfe_mono_sub(now, source->bar_shown) >= BAR_MS &&
-        drain_line(source->drain, source->output->name, look, n, limit)) {
+    if (n && source->console && tfe_mono_sub(now, source->bar_shown) >= BAR_MS &&
+        console_show_unfinished(source->console, source->stream, source->text, n)) {
         source->bar_shown = now;
     }
 }
 
-/* Consumes the lines of a stream that is not shown; the log file has all bytes, the buffer gets
- * the complete lines. */
-static void lines_pass(struct source *source, bool at_end)
+/* Adds the first n bytes, which are complete lines, to the ring. */
+static void add_lines(struct source *source, size_t n)
 {
-    const char *start = source->text + source->at;
-    const char *end = memrchr(start, '\n', source->n);
-    size_t n = end ? (size_t)(end - start) + 1 : 0;
-    n = at_end || (!n && source->n == LINE_BYTES_MAX) ? source->n : n;
-    if (n > 0) {
-        retain_lines(source, start, n);
-    }
-    source->at += n;
-    source->n -= n;
+    inspect_lines(source, n);
+    output_ring_add(source->output->sink->options.ring, source->stream, RECORD_LINES,
+                    source->read_at, source->text, n, source->n_in_part);
+    consume(source, n);
 }
 
-/* Processes complete lines, and at the end of the stream the rest. Returns false if
- * the queue is full. */
-static bool lines_move(struct source *source, bool at_end, size_t limit)
+/* Passes on the lines that a read has completed. The log file also receives the beginning of an
+ * unfinished line. */
+static void process(struct source *source)
 {
-    if (!source->drain && !source->has_tail && !has_line_reader(source)) {
-        lines_pass(source, at_end);
-        return true;
+    const char *newline = memrchr(source->text, '\n', source->n);
+    if (newline) {
+        add_lines(source, (size_t)(newline + 1 - source->text));
+    } else if (source->n == LINE_BYTES_MAX) {
+        add_lines(source, source->n);
     }
-    while (source->n != 0) {
-        const char *start = source->text + source->at;
-        const char *newline = memchr(start, '\n', source->n);
-        bool moved = true;
-        if (newline) {
-            moved = line_move(source, (size_t)(newline - start), 1, limit);
-        } else if (at_end || source->n == LINE_BYTES_MAX) {
-            moved = line_move(source, source->n, 0, limit);
-        } else {
-            show_bar(source, limit);
-            break;
-        }
-        if (!moved) {
-            return false;
-        }
+    if (source->stream->file && source->n > source->n_in_part) {
+        output_ring_add(source->output->sink->options.ring, source->stream, RECORD_PART,
+                        source->read_at, source->text + source->n_in_part,
+                        source->n - source->n_in_part, 0);
+        source->n_in_part = source->n;
     }
-    return true;
+    show_bar(source);
 }
 
 /* --- pipes --- */
 
-/* Returns the number of bytes read, 0 at the end, or -1 if there is no data now. Precondition:
- * the buffer is not full. */
-static ssize_t source_read(struct source *source, bool at_end)
+/* Reads and processes data. Returns the number of bytes read, 0 at the end, or -1 if there is no
+ * data now. */
+static ssize_t source_read(struct source *source)
 {
-    if (source->n && source->at) {
-        memmove(source->text, source->text + source->at, source->n);
-    }
-    source->at = 0;
-    char *fresh = source->text + source->n;
     ssize_t n;
     do {
-        n = read(source->fd, fresh, LINE_BYTES_MAX - source->n);
+        n = read(source->fd, source->text + source->n, LINE_BYTES_MAX - source->n);
     } while (n < 0 && errno == EINTR);
     if (n > 0) {
         source->n += (size_t)n;
         source->output->bytes += (uint64_t)n;
         source->read_at = clock_wall();
-        if (source->file) {
-            log_writer_write(source->file, fresh, (size_t)n, at_end);
-        }
+        process(source);
     }
     return n;
 }
 
+/* Ends the stream; the unfinished line becomes its last one. */
 static void source_end(struct source *source)
 {
     event_drop(&source->readable);
     fd_close(&source->fd);
+    if (source->n > 0) {
+        add_lines(source, source->n);
+    }
 }
 
 static void schedule_retry(struct output_sink *sink)
@@ -353,47 +306,36 @@ static void wait_for_more(struct source *source)
     }
 }
 
-static size_t limit_of(const struct output_sink *sink)
+/* Returns true if the trainer has to wait for a slow disk or, without log files, for a slow reader
+ * of the agent's output. */
+static bool must_wait(const struct source *source)
 {
-    return sink->options.logs ? DRAIN_QUEUE_HARD_MAX / 2 : DRAIN_QUEUE_MAX;
+    const struct output_options *options = &source->output->sink->options;
+    if (source->stream->file) {
+        return log_writer_is_behind(options->logs);
+    }
+    return source->console && !options->logs &&
+           console_is_behind(source->console, options->patience_ms);
 }
 
-/* Processes buffered data and waits for more; stops reading the pipe while the queue is full. */
-static void source_move(struct source *source)
-{
-    struct output_sink *sink = source->output->sink;
-    source->paused = !lines_move(source, source->fd < 0, limit_of(sink));
-    wait_for_more(source);
-}
-
-/* Reads and processes available data as long as the queues have space. */
+/* Reads and processes available data unless the console or the log files are behind. */
 static void read_available(struct source *source)
 {
-    struct output_sink *sink = source->output->sink;
     struct tfe_mono now = clock_mono();
-    bool is_talkative = tfe_mono_sub(now, source->taken) <= REST_MS;
-    source->taken = now;
+    bool is_talkative = !source->paused && tfe_mono_sub(now, source->taken) <= REST_MS;
     bool more = source->fd >= 0;
-    bool room = lines_move(source, !more, limit_of(sink));
-    for (int i = 0; more && room && i < READS_MAX; i++) {
-        if (source->file && !log_writer_accepts(source->file)) {
-            room = false;
-            break;
-        }
+    source->taken = now;
+    source->paused = false;
+    for (int i = 0; more && i < READS_MAX && !(source->paused = must_wait(source)); i++) {
         size_t space = LINE_BYTES_MAX - source->n;
-        ssize_t n = source_read(source, false);
+        ssize_t n = source_read(source);
         if (n == 0 || (n < 0 && errno != EAGAIN)) {
             source_end(source);
-        }
-        room = lines_move(source, source->fd < 0, limit_of(sink));
-        if (source->drain) {
-            drain_flush(source->drain);
         }
         /* otherwise the pipe is empty, or the next read reports its end */
         more = n == (ssize_t)space;
     }
-    source->paused = !room;
-    source->resting = room && is_talkative && source->may_rest && source->fd >= 0;
+    source->resting = !source->paused && is_talkative && source->may_rest && source->fd >= 0;
     wait_for_more(source);
 }
 
@@ -422,39 +364,23 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-static void on_space(void *ctx, struct drain *drain)
-{
-    struct output_sink *sink = ctx;
-    struct output *output;
-    LIST_FOREACH(output, &sink->outputs, link)
-    {
-        for (int i = 0; i < LOG_STREAMS; i++) {
-            if (output->sources[i].drain == drain && output->sources[i].paused) {
-                source_move(&output->sources[i]);
-            }
-        }
-    }
-}
-
 /* --- the agent's streams --- */
 
 struct output_sink *output_sink_new(const struct output_options *options)
 {
     struct output_sink *sink = must_alloc(sizeof *sink);
     int pipes = LOG_STREAMS * (options->nproc ? (int)options->nproc : 1);
-    uint32_t patience = options->patience_ms;
-    if (!patience && !options->logs) {
-        patience = DRAIN_PATIENCE_MS;
-    }
     sink->options = *options;
+    if (!options->patience_ms) {
+        sink->options.patience_ms = PATIENCE_MS;
+    }
     sink->pipe_bytes = PIPES_BYTES / pipes < PIPE_BYTES ? PIPES_BYTES / pipes : PIPE_BYTES;
     sink->again = evtimer_new(options->base, on_again, sink);
     must_succeed(sink->again);
-    const int fds[LOG_STREAMS] = {options->stdout_fd, options->stderr_fd};
-    static const char *const names[LOG_STREAMS] = {"stdout", "stderr"};
-    for (int i = 0; i < LOG_STREAMS; i++) {
-        sink->drains[i] = drain_new(options->base, fds[i], names[i], patience, on_space, sink);
-    }
+    sink->consoles[LOG_STDOUT] =
+        console_new(options->base, options->ring, STREAM_STDOUT, options->stdout_fd, sink->again);
+    sink->consoles[LOG_STDERR] =
+        console_new(options->base, options->ring, STREAM_STDERR, options->stderr_fd, sink->again);
     return sink;
 }
 
@@ -465,7 +391,7 @@ void output_sink_free(struct output_sink *sink, uint32_t timeout_ms)
     }
     /* Usually both streams have the same destination, so the timeout is rarely needed twice. */
     for (int i = 0; i < LOG_STREAMS; i++) {
-        drain_free(sink->drains[i], timeout_ms);
+        console_free(sink->consoles[i], timeout_ms);
     }
     event_drop(&sink->again);
     free(sink);
@@ -497,34 +423,34 @@ static int source_open(struct source *source, int *ret_writer)
     return source->readable && event_add(source->readable, NULL) == 0 ? 0 : TFE_ENOMEM;
 }
 
-/* Sets the destinations of a stream's data. */
-static void source_init(struct source *source, struct output *output,
-                        const struct output_place *place, enum log_stream stream)
+/* Opens the stream and its log file. Returns TFE_ENOMEM. */
+static int source_init(struct source *source, struct output *output,
+                       const struct output_place *place, enum log_stream stream)
 {
-    struct output_sink *sink = output->sink;
+    const struct output_options *options = &output->sink->options;
+    const struct output_source of = {place->epoch, place->rank,
+                                     stream == LOG_STDERR ? STREAM_STDERR : STREAM_STDOUT};
     source->output = output;
-    source->fd = -1;
     source->has_tail = stream == LOG_STDERR;
-    source->of = (struct output_source){place->epoch, place->rank,
-                                        stream == LOG_STDERR ? STREAM_STDERR : STREAM_STDOUT};
-    if (sink->options.retained) {
-        source->is_retained = true;
-        retained_output_open(sink->options.retained, &source->of, place->name);
+    source->stream = output_ring_open(options->ring, &of, place->name);
+    if (!source->stream) {
+        return TFE_ENOMEM;
     }
-    if (sink->options.logs) {
-        struct log_place where = {.job = *sink->options.job,
+    if (options->logs) {
+        struct log_place where = {.job = *options->job,
                                   .run = place->run,
                                   .epoch = place->epoch,
                                   .rank = place->rank,
                                   .stream = stream};
         snprintf(where.name, sizeof where.name, "%s", place->name ? place->name : "");
-        source->file = log_writer_open(sink->options.logs, &where);
+        source->stream->file = log_writer_open(options->logs, &where);
     }
-    bool is_homeless = sink->options.logs && !source->file;
-    if (is_homeless ||
-        output_is_shown(sink->options.show, place->local_rank, place->rank, stream)) {
-        source->drain = sink->drains[stream];
+    bool is_homeless = options->logs && !source->stream->file;
+    if (is_homeless || output_is_shown(options->show, place->local_rank, place->rank, stream)) {
+        source->stream->is_shown = true;
+        source->console = output->sink->consoles[stream];
     }
+    return 0;
 }
 
 int output_new(struct output_sink *sink, const struct output_place *place, struct output **ret,
@@ -536,19 +462,15 @@ int output_new(struct output_sink *sink, const struct output_place *place, struc
     }
     output->sink = sink;
     output->is_first = place->local_rank == 0;
-    if (place->name) {
-        snprintf(output->name, sizeof output->name, "%s", place->name);
-    } else {
-        snprintf(output->name, sizeof output->name, "%u", (unsigned)place->rank);
-    }
     LIST_INSERT_HEAD(&sink->outputs, output, link);
     int writers[LOG_STREAMS] = {-1, -1};
     int rc = 0;
     for (int i = 0; i < LOG_STREAMS; i++) {
-        source_init(&output->sources[i], output, place, (enum log_stream)i);
+        output->sources[i].fd = -1;
     }
     for (int i = 0; rc == 0 && i < LOG_STREAMS; i++) {
-        rc = source_open(&output->sources[i], &writers[i]);
+        rc = source_init(&output->sources[i], output, place, (enum log_stream)i);
+        rc = rc ? rc : source_open(&output->sources[i], &writers[i]);
     }
     if (rc != 0) {
         for (int i = 0; i < LOG_STREAMS; i++) {
@@ -570,23 +492,14 @@ void output_close(struct output *output)
         size_t total = 0;
         ssize_t n = 1;
         while (source->fd >= 0 && n > 0 && total < CLOSE_READ_MAX) {
-            lines_move(source, false, DRAIN_QUEUE_HARD_MAX);
-            n = source_read(source, true);
+            n = source_read(source);
             total += n > 0 ? (size_t)n : 0;
         }
         source_end(source);
-        lines_move(source, true, DRAIN_QUEUE_HARD_MAX);
         source->paused = false;
         source->resting = false;
-        if (source->drain) {
-            drain_flush(source->drain);
-        }
-        log_writer_close(source->file);
-        source->file = NULL;
-        if (source->is_retained) {
-            source->is_retained = false;
-            retained_output_close(output->sink->options.retained);
-        }
+        output_ring_close(output->sink->options.ring, source->stream);
+        source->stream = NULL;
     }
 }
 

@@ -1,5 +1,5 @@
 /* agent/output/output.h: reads what trainers print and passes it to log files, to the agent's
- * own stdout and stderr with the rank before each line, and to the in-memory buffer. */
+ * own stdout and stderr with the rank before each line, and to clients of the server. */
 #ifndef TFE_AGENT_OUTPUT_OUTPUT_H
 #define TFE_AGENT_OUTPUT_OUTPUT_H
 
@@ -12,8 +12,8 @@
 #include "common/base/id.h"
 
 struct event_base;
-struct retained_output;
 struct log_writer;
+struct output_ring;
 struct output;      /* both streams of one trainer */
 struct output_sink; /* the agent's stdout, stderr and log files */
 
@@ -26,21 +26,23 @@ struct output_options {
     int stdout_fd, stderr_fd;
     uint32_t nproc; /* maximum number of concurrent trainers; 0 means 1 */
     const struct output_show *show;
-    struct log_writer *logs;          /* NULL if there are no log files */
-    const struct tfe_id *job;         /* job id for the paths of log files; required with logs */
-    struct retained_output *retained; /* in-memory buffer, or NULL */
-    output_line_fn *on_line;          /* receives lines of the first trainer, or NULL */
+    struct log_writer *logs;  /* NULL if there are no log files */
+    const struct tfe_id *job; /* job id for the paths of log files; required with logs */
+    struct output_ring *ring;
+    output_line_fn *on_line; /* receives lines of the first trainer, or NULL */
     void *on_line_ctx;
-    uint32_t patience_ms; /* timeout of a stream that accepts no data; 0 for the default below */
+    uint32_t patience_ms; /* time for which trainers wait for a stream that accepts no data; 0 for
+                             the default, 1 s */
 };
 
-/* Creates a sink. The agent never blocks on its own stdout or stderr: unsent lines wait in a
- * bounded queue. When the queue is full, lines are lost if there are log files; otherwise the
- * trainers' pipes are not read, so the trainers wait as they would without an agent. A stream
- * that accepts nothing for a second (a stopped terminal) loses lines as well. Lost lines are
- * counted and reported in the stream. Up to 1 MiB per stream left in the pipes of ended trainers
- * is always read. The flags of the two descriptors do not change, because other processes share
- * them. Precondition: SIGPIPE is ignored. */
+/* Creates a sink. The agent never blocks on its own stdout, its stderr or the disk: lines wait in
+ * the ring. If there are log files, trainers wait while the files are too far behind; otherwise
+ * while stdout or stderr is, as they would without an agent. They do not wait for a stream or disk
+ * that accepts nothing for a second (a stopped terminal). When the ring is full, the oldest lines
+ * are lost for those that have not consumed them; lost lines are counted and reported in their
+ * place. Up to 1 MiB per stream left in the pipes of ended trainers is always read. The flags of
+ * the two descriptors do not change, because other processes share them. Precondition: SIGPIPE is
+ * ignored. */
 struct output_sink *output_sink_new(const struct output_options *options);
 /* Frees a sink after writing queued lines for up to timeout_ms per stream. Precondition:
  * every output is freed. */

@@ -617,7 +617,7 @@ struct trainers *trainers_new(const struct trainers_options *options)
                                                        .nproc = options->nproc,
                                                        .show = options->show,
                                                        .logs = options->logs,
-                                                       .retained = options->retained,
+                                                       .ring = options->ring,
                                                        .on_line = options->on_line,
                                                        .on_line_ctx = options->ctx,
                                                        .job = options->job});

@@ -14,7 +14,7 @@
 #include "agent/trainer/watchdog.h"
 
 struct event_base;
-struct retained_output;
+struct output_ring;
 struct log_writer;
 struct output_show;
 struct trainers;
@@ -34,10 +34,10 @@ struct trainers_options {
     const struct tfe_id *job;
     const char *node;
     uint32_t nproc;
-    const struct output_show *show;   /* selects the output shown on the agent's streams */
-    struct log_writer *logs;          /* NULL if there are no log files */
-    output_line_fn *on_line;          /* receives printed lines, with ctx; NULL if not needed */
-    struct retained_output *retained; /* in-memory buffer of printed lines */
+    const struct output_show *show; /* selects the output shown on the agent's streams */
+    struct log_writer *logs;        /* NULL if there are no log files */
+    output_line_fn *on_line;        /* receives printed lines, with ctx; NULL if not needed */
+    struct output_ring *ring;       /* recent output of all trainers */
     /* path of the script channel's socket for trainers, or NULL without a channel */
     const char *socket;
     const char *preempt_file; /* path of the preempt file, or NULL without a channel */

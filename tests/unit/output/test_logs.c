@@ -42,16 +42,23 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t n)
     return __real_write(fd, bytes, n);
 }
 
+static struct event_base *base;
+static struct output_ring ring;
+
 static int setup(void **state)
 {
     (void)state;
     folder_make(root);
+    base = event_base_new();
+    output_ring_init(&ring, OUTPUT_RING_BYTES);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
+    output_ring_done(&ring);
+    event_base_free(base);
     folder_remove(root);
     return 0;
 }
@@ -83,14 +90,41 @@ static struct log_writer *writer(uint64_t max_bytes)
 {
     struct log_writer *w;
     struct tfe_reason reason;
-    struct log_writer_options options = {.root = root, .max_bytes = max_bytes};
+    struct log_writer_options options = {
+        .root = root, .max_bytes = max_bytes, .base = base, .ring = &ring};
     assert_int_equal(log_writer_new(&options, &w, &reason), 0);
     return w;
 }
 
-static void say(struct log_target *file, const char *text)
+static struct output_stream *stream_open(struct log_writer *w, const struct log_place *place)
 {
-    log_writer_write(file, text, strlen(text), false);
+    const struct output_source of = {place->epoch, place->rank, STREAM_STDOUT};
+    struct output_stream *stream = output_ring_open(&ring, &of, NULL);
+    stream->file = log_writer_open(w, place);
+    assert_non_null(stream->file);
+    return stream;
+}
+
+static void stream_close(struct output_stream *stream)
+{
+    output_ring_close(&ring, stream);
+}
+
+static void print(struct output_stream *stream, const char *bytes, size_t n)
+{
+    output_ring_add(&ring, stream, RECORD_LINES, clock_wall(), bytes, n, 0);
+}
+
+static void say(struct output_stream *stream, const char *text)
+{
+    print(stream, text, strlen(text));
+}
+
+/* Runs the event loop, which passes lines to the writer. */
+static void turn(void)
+{
+    event_base_loop(base, EVLOOP_NONBLOCK);
+    usleep(1000);
 }
 
 /* Waits until the writer's thread has reached this state. */
@@ -99,9 +133,11 @@ static void say(struct log_target *file, const char *text)
         long give_up_ = folder_ms() + PATIENCE_MS;                                                 \
         while (!(condition)) {                                                                     \
             assert_true(folder_ms() < give_up_);                                                   \
-            usleep(1000);                                                                          \
+            turn();                                                                                \
         }                                                                                          \
     } while (0)
+
+#define LOST(n) ((struct log_loss){.lines = (n)})
 
 #define FIXTURE setup, teardown
 
@@ -110,13 +146,13 @@ TEST_IN(logs, each_stream_has_its_file_and_latest_leads_to_the_newest_epoch)
     struct log_writer *w = writer(0);
     for (uint64_t epoch = 7; epoch < 9; epoch++) {
         struct log_place place = place_of(epoch, 3, LOG_STDOUT);
-        struct log_target *out = log_writer_open(w, &place);
+        struct output_stream *out = stream_open(w, &place);
         place.stream = LOG_STDERR;
-        struct log_target *err = log_writer_open(w, &place);
+        struct output_stream *err = stream_open(w, &place);
         say(out, "one\ntwo \r\xff");
         say(err, "bad\n");
-        log_writer_close(out);
-        log_writer_close(err);
+        stream_close(out);
+        stream_close(err);
     }
     log_writer_free(w, PATIENCE_MS);
     assert_string_equal(text_of("mnist/run-2/epoch-7/rank-3.stdout"), "one\ntwo \r\xff");
@@ -139,7 +175,7 @@ TEST_IN(logs, a_job_whose_name_is_a_path_writes_nothing)
         memset(place.job.text, 0, sizeof(place.job.text));
         memcpy(place.job.text, names[i], strlen(names[i]));
         log_file_init(&file);
-        assert_false(log_file_write(&file, below, &place, 0, 0, "x\n", 2, &reason));
+        assert_false(log_file_write(&file, below, &place, 0, LOST(0), "x\n", 2, &reason));
         log_file_done(&file);
     }
     assert_string_equal(text_of("run-2/epoch-3/rank-0.stdout"), "?");
@@ -151,9 +187,9 @@ TEST_IN(logs, what_is_there_is_never_written_over)
     for (int i = 0; i < 3; i++) {
         struct log_writer *w = writer(0);
         struct log_place place = place_of(1, 0, LOG_STDOUT);
-        struct log_target *file = log_writer_open(w, &place);
+        struct output_stream *file = stream_open(w, &place);
         say(file, i == 0 ? "first\n" : i == 1 ? "second\n" : "third\n");
-        log_writer_close(file);
+        stream_close(file);
         log_writer_free(w, PATIENCE_MS);
     }
     assert_string_equal(text_of("mnist/run-2/epoch-1/rank-0.stdout"), "first\n");
@@ -165,13 +201,13 @@ TEST_IN(logs, a_long_one_is_moved_aside_between_two_lines)
 {
     struct log_writer *w = writer(4096);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct log_target *file = log_writer_open(w, &place);
+    struct output_stream *file = stream_open(w, &place);
     char line[64];
     for (int i = 0; i < 1000; i++) { /* 20 bytes each */
         snprintf(line, sizeof(line), "line %013d\n", i);
         say(file, line);
     }
-    log_writer_close(file);
+    stream_close(file);
     log_writer_free(w, PATIENCE_MS);
     struct stat st;
     assert_int_equal(stat(folder_path(root, "mnist/latest/rank-0.stdout"), &st), 0);
@@ -192,7 +228,7 @@ TEST_IN(logs, a_line_longer_than_a_file_is_cut)
     log_file_init(&file);
     char text[10000];
     memset(text, 'x', sizeof(text));
-    assert_true(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &reason));
+    assert_true(log_file_write(&file, root, &place, 4096, LOST(0), text, sizeof(text), &reason));
     log_file_done(&file);
     assert_int_equal(strlen(text_of("mnist/latest/rank-0.stdout.old")), 4096);
     assert_int_equal(strlen(text_of("mnist/latest/rank-0.stdout")), sizeof(text) - 2 * 4096);
@@ -206,19 +242,20 @@ TEST_IN(logs, a_full_disk_loses_whole_lines_and_counts_them)
     struct tfe_reason reason;
     struct rlimit before, tight;
     log_file_init(&file);
-    assert_true(log_file_write(&file, root, &place, 0, 0, "begin\n", 6, &reason));
+    assert_true(log_file_write(&file, root, &place, 0, LOST(0), "begin\n", 6, &reason));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     tight = before;
     tight.rlim_cur = 10;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
     assert_false(
-        log_file_write(&file, root, &place, 0, 0, "cut here\nlost\nlost, too", 23, &reason));
+        log_file_write(&file, root, &place, 0, LOST(0), "cut here\nlost\nlost, too", 23, &reason));
     assert_non_null(strstr(reason.text, "rank-0.stderr"));
-    assert_false(log_file_write(&file, root, &place, 0, 0, " long\nlost", 10, &reason));
+    assert_false(log_file_write(&file, root, &place, 0, LOST(0), " long\nlost", 10, &reason));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_true(log_file_write(&file, root, &place, 0, 2, " end of it\nback\n", 16, &reason));
+    assert_true(log_file_write(&file, root, &place, 0, ((struct log_loss){2, true}),
+                               " end of it\nback\n", 16, &reason));
     /* The truncated line has ended, so the next lost data does not continue it. */
-    assert_true(log_file_write(&file, root, &place, 0, 3, "whole\n", 6, &reason));
+    assert_true(log_file_write(&file, root, &place, 0, LOST(3), "whole\n", 6, &reason));
     log_file_done(&file);
     assert_string_equal(text_of("mnist/latest/rank-0.stderr"),
                         "begin\ncut \ntfe-agent: 6 lines were lost here\nback\n"
@@ -233,11 +270,11 @@ TEST_IN(logs, a_folder_that_was_cleared_away_is_made_anew)
     char text[3000]; /* an unfinished line and a finished one */
     memset(text, 'x', sizeof(text));
     log_file_init(&file);
-    assert_true(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &reason));
+    assert_true(log_file_write(&file, root, &place, 4096, LOST(0), text, sizeof(text), &reason));
     folder_remove(folder_path(root, "mnist"));
     text[sizeof(text) - 1] = '\n';
-    assert_false(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &reason));
-    assert_true(log_file_write(&file, root, &place, 4096, 0, "here\n", 5, &reason));
+    assert_false(log_file_write(&file, root, &place, 4096, LOST(0), text, sizeof(text), &reason));
+    assert_true(log_file_write(&file, root, &place, 4096, LOST(0), "here\n", 5, &reason));
     log_file_done(&file);
     /* The new file begins with a complete line. */
     assert_string_equal(text_of("mnist/latest/rank-0.stdout"),
@@ -249,7 +286,8 @@ TEST_IN(logs, a_directory_that_cannot_be_written_is_named_at_once)
     struct log_writer *w;
     struct tfe_reason reason;
     folder_write(folder_path(root, "file"), "");
-    struct log_writer_options options = {.root = folder_path(root, "file")};
+    struct log_writer_options options = {
+        .root = folder_path(root, "file"), .base = base, .ring = &ring};
     assert_int_equal(log_writer_new(&options, &w, &reason), TFE_ESYS);
     assert_non_null(strstr(reason.text, "--log-dir"));
     options.root = folder_path(root, "file/below");
@@ -274,11 +312,11 @@ TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
     snprintf(at, sizeof(at), "%s/logs", root);
     assert_int_equal(mkdir(folder_path(root, "elsewhere"), 0700), 0);
     assert_int_equal(symlink(folder_path(root, "elsewhere"), link), 0);
-    struct log_writer_options options = {.root = link};
+    struct log_writer_options options = {.root = link, .base = base, .ring = &ring};
     assert_int_equal(log_writer_new(&options, &w, &reason), TFE_ESYS);
     assert_non_null(strstr(reason.text, "without following a link"));
     log_file_init(&file);
-    assert_true(log_file_write(&file, at, &place, 0, 0, "x\n", 2, &reason));
+    assert_true(log_file_write(&file, at, &place, 0, LOST(0), "x\n", 2, &reason));
     log_file_done(&file);
     assert_int_equal(stat(at, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0700);
@@ -289,9 +327,40 @@ TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
     place.run = 3;
     assert_int_equal(symlink(folder_path(root, "elsewhere"), folder_path(root, "logs/mnist/run-3")),
                      0);
-    assert_false(log_file_write(&file, at, &place, 0, 0, "x\n", 2, &reason));
+    assert_false(log_file_write(&file, at, &place, 0, LOST(0), "x\n", 2, &reason));
     log_file_done(&file);
     assert_int_equal(rmdir(folder_path(root, "elsewhere")), 0); /* empty */
+}
+
+static char long_line[65536];
+
+/* Prints a line of 64 KiB. */
+static void print_long(struct output_stream *stream)
+{
+    memset(long_line, 'x', sizeof(long_line));
+    long_line[sizeof(long_line) - 1] = '\n';
+    print(stream, long_line, sizeof(long_line));
+}
+
+/* Returns the number of lines that print_long has printed into a file, and the number of lines that
+ * the file reports as lost. Asserts that the last line is this one. */
+static unsigned long_lines_in(const char *name, const char *last, unsigned *ret_lost)
+{
+    FILE *file = fopen(folder_path(root, name), "re");
+    char *line = NULL;
+    size_t cap = 0;
+    unsigned n = 0;
+    assert_non_null(file);
+    *ret_lost = 0;
+    while (getline(&line, &cap, file) > 0) {
+        unsigned lost = 0;
+        n += strlen(line) == sizeof(long_line) && line[0] == 'x';
+        *ret_lost += sscanf(line, "tfe-agent: %u lines", &lost) == 1 ? lost : 0;
+    }
+    assert_string_equal(line, last);
+    free(line);
+    fclose(file);
+    return n;
 }
 
 /* Lines arrive faster than any disk writes; the queue is limited and no call blocks. */
@@ -299,63 +368,90 @@ TEST_IN(logs, what_waits_for_the_disk_is_bounded)
 {
     struct log_writer *w = writer(0);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct log_target *file = log_writer_open(w, &place);
-    static char line[65536];
-    memset(line, 'x', sizeof(line));
-    line[sizeof(line) - 1] = '\n';
+    struct output_stream *file = stream_open(w, &place);
     long began = folder_ms();
-    size_t queued = 0;
-    while (log_writer_accepts(file) && queued < 512 * sizeof(line)) {
-        log_writer_write(file, line, sizeof(line), false);
-        queued += sizeof(line);
+    unsigned printed = 0;
+    for (; !log_writer_is_behind(w) && printed < 512; printed++) {
+        print_long(file);
     }
     assert_true(folder_ms() - began < 5000);
-    log_writer_write(file, line, sizeof(line), true);
-    log_writer_close(file);
+    say(file, "end\n");
+    stream_close(file);
     log_writer_free(w, PATIENCE_MS);
-    struct stat st;
-    assert_int_equal(stat(folder_path(root, "mnist/latest/rank-0.stdout"), &st), 0);
-    assert_true((size_t)st.st_size <= queued + sizeof(line));
+    unsigned lost;
+    assert_int_equal(long_lines_in("mnist/latest/rank-0.stdout", "end\n", &lost), printed);
+    assert_int_equal(lost, 0);
 }
 
 TEST_IN(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_counted)
 {
     struct log_writer *w = writer(0);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct log_target *file = log_writer_open(w, &place);
-    static char line[65536];
-    memset(line, 'x', sizeof(line));
-    line[sizeof(line) - 1] = '\n';
+    struct output_stream *file = stream_open(w, &place);
     disk_hangs = true;
-    unsigned queued = 0;
-    while (log_writer_accepts(file)) {
-        log_writer_write(file, line, sizeof(line), false);
-        queued++;
+    unsigned printed = 0;
+    for (; !log_writer_is_behind(w); printed++) {
+        print_long(file);
     }
-    assert_in_range(queued, LOG_QUEUE_MAX / sizeof(line), LOG_QUEUE_MAX / sizeof(line) + 2);
+    const unsigned limit = (LOG_QUEUE_MAX + LOG_LAG_MAX) / sizeof(long_line);
+    assert_in_range(printed, limit, limit + 3);
     long began = folder_ms();
-    while (!log_writer_accepts(file)) { /* until the writer has room again */
+    while (log_writer_is_behind(w)) { /* until trainers no longer wait */
         assert_true(folder_ms() - began < PATIENCE_MS);
-        usleep(1000);
+        turn();
     }
     assert_true(folder_ms() - began >= LOG_PATIENCE_MS / 2);
-    for (int i = 0; i < 100; i++) {
-        log_writer_write(file, line, sizeof(line), false);
+    for (int i = 0; i < 100; i++, printed++) {
+        print_long(file);
     }
     disk_hangs = false;
-    log_writer_write(file, "back\n", 5, true);
-    log_writer_close(file);
+    say(file, "back\n");
+    stream_close(file);
     log_writer_free(w, PATIENCE_MS);
-    int fd = open(folder_path(root, "mnist/latest/rank-0.stdout"), O_RDONLY | O_CLOEXEC);
-    char end[64] = "";
-    assert_true(lseek(fd, -47, SEEK_END) > 0);
-    assert_int_equal(read(fd, end, sizeof(end) - 1), 47);
-    close(fd);
-    unsigned lost = 0;
-    assert_non_null(strstr(end, "tfe-agent: "));
-    assert_int_equal(sscanf(strstr(end, "tfe-agent: "), "tfe-agent: %u lines", &lost), 1);
-    assert_in_range(lost, 97, 100); /* the limit may be exceeded by one chunk */
-    assert_string_equal(end + 47 - 5, "back\n");
+    unsigned lost;
+    unsigned written = long_lines_in("mnist/latest/rank-0.stdout", "back\n", &lost);
+    assert_int_equal(written + lost, printed);
+    assert_in_range(written, OUTPUT_RING_BYTES / sizeof(long_line), limit + 20);
+}
+
+/* The disk hangs while a line is printed in two parts, the first of which is lost. */
+TEST_IN(logs, a_line_whose_beginning_was_lost_is_lost_as_a_whole)
+{
+    struct log_writer *w = writer(0);
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct output_stream *file = stream_open(w, &place);
+    place.rank = 1;
+    struct output_stream *other = stream_open(w, &place);
+    disk_hangs = true;
+    for (size_t i = 0; i < LOG_QUEUE_MAX / sizeof(long_line) + 2; i++) {
+        print_long(other);
+    }
+    output_ring_add(&ring, file, RECORD_PART, clock_wall(), "begin", 5, 0);
+    for (size_t i = 0; i < OUTPUT_RING_BYTES / sizeof(long_line); i++) {
+        print_long(other);
+    }
+    output_ring_add(&ring, file, RECORD_LINES, clock_wall(), "begin end\nnext\n", 15, 5);
+    stream_close(file);
+    stream_close(other);
+    disk_hangs = false;
+    log_writer_free(w, PATIENCE_MS);
+    assert_string_equal(text_of("mnist/latest/rank-0.stdout"),
+                        "tfe-agent: 1 lines were lost here\nnext\n");
+}
+
+TEST_IN(logs, a_line_printed_in_parts_is_written_at_once_and_once)
+{
+    struct log_writer *w = writer(0);
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct output_stream *file = stream_open(w, &place);
+    output_ring_add(&ring, file, RECORD_PART, clock_wall(), "be", 2, 0);
+    WAIT_UNTIL(strcmp(text_of("mnist/latest/rank-0.stdout"), "be") == 0);
+    output_ring_add(&ring, file, RECORD_PART, clock_wall(), "gin", 3, 0);
+    WAIT_UNTIL(strcmp(text_of("mnist/latest/rank-0.stdout"), "begin") == 0);
+    output_ring_add(&ring, file, RECORD_LINES, clock_wall(), "begin end\nnext\n", 15, 5);
+    stream_close(file);
+    log_writer_free(w, PATIENCE_MS);
+    assert_string_equal(text_of("mnist/latest/rank-0.stdout"), "begin end\nnext\n");
 }
 
 /* Written data leaves the queue, so the total is unlimited. */
@@ -363,18 +459,15 @@ TEST_IN(logs, what_has_been_written_makes_room)
 {
     struct log_writer *w = writer(0);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct log_target *file = log_writer_open(w, &place);
-    static char line[65536];
+    struct output_stream *file = stream_open(w, &place);
     struct stat st;
-    memset(line, 'x', sizeof(line));
-    line[sizeof(line) - 1] = '\n';
-    for (size_t n = sizeof(line); n <= 2 * LOG_QUEUE_MAX; n += sizeof(line)) {
-        log_writer_write(file, line, sizeof(line), false);
+    for (size_t n = sizeof(long_line); n <= 2 * OUTPUT_RING_BYTES; n += sizeof(long_line)) {
+        print_long(file);
         WAIT_UNTIL(stat(folder_path(root, "mnist/latest/rank-0.stdout"), &st) == 0 &&
                    (size_t)st.st_size >= n);
         assert_int_equal(st.st_size, n); /* lost lines would be reported in the file */
     }
-    log_writer_close(file);
+    stream_close(file);
     log_writer_free(w, PATIENCE_MS);
 }
 
@@ -384,25 +477,25 @@ TEST_IN(logs, what_was_lost_last_is_counted_when_the_file_is_closed)
 {
     struct log_writer *w = writer(0);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct log_target *file = log_writer_open(w, &place);
-    static char line[65536];
-    const size_t room = LOG_QUEUE_MAX / sizeof(line) + 1;
-    memset(line, 'x', sizeof(line));
-    line[sizeof(line) - 1] = '\n';
+    struct output_stream *file = stream_open(w, &place);
+    place.rank = 1;
+    struct output_stream *other = stream_open(w, &place);
     disk_hangs = true;
-    for (size_t i = 0; i < room + 7; i++) {
-        log_writer_write(file, line, sizeof(line), false);
+    for (size_t i = 0; i < LOG_QUEUE_MAX / sizeof(long_line) + 2; i++) {
+        print_long(other);
     }
-    log_writer_close(file);
+    say(file, "1\n2\n");
+    say(file, "3\n");
+    for (int i = 0; i < 2; i++) { /* the lines leave the ring; then the end of the file does */
+        for (size_t n = 0; n < OUTPUT_RING_BYTES; n += sizeof(long_line)) {
+            print_long(other);
+        }
+        stream_close(i == 0 ? file : other);
+    }
     disk_hangs = false;
     log_writer_free(w, PATIENCE_MS);
-    static const char note[] = "x\ntfe-agent: 7 lines were lost here\n";
-    char end[sizeof(note)] = "";
-    int fd = open(folder_path(root, "mnist/latest/rank-0.stdout"), O_RDONLY | O_CLOEXEC);
-    assert_true(lseek(fd, -(off_t)strlen(note), SEEK_END) > 0);
-    assert_int_equal(read(fd, end, strlen(note)), strlen(note));
-    assert_string_equal(end, note);
-    close(fd);
+    assert_string_equal(text_of("mnist/latest/rank-0.stdout"),
+                        "tfe-agent: 3 lines were lost here\n");
 }
 
 static unsigned times_in(const char *text, const char *word)
@@ -418,26 +511,26 @@ static unsigned times_in(const char *text, const char *word)
 /* Several files, one of which is closed while the disk is full. */
 TEST_IN(logs, a_full_disk_is_reported_once_and_so_is_its_end)
 {
-    struct log_target *files[3];
+    struct output_stream *files[3];
     int log = open(folder_path(root, "log"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     int was = dup(STDERR_FILENO);
     assert_true(dup2(log, STDERR_FILENO) >= 0);
     struct log_writer *w = writer(0);
     for (uint32_t rank = 0; rank < 3; rank++) {
         struct log_place place = place_of(1, rank, LOG_STDOUT);
-        files[rank] = log_writer_open(w, &place);
+        files[rank] = stream_open(w, &place);
     }
     n_failed = 0;
     disk_is_full = true;
     for (int i = 0; i < 9; i++) {
         say(files[i % 3], "lost\n");
     }
-    log_writer_close(files[2]);
+    stream_close(files[2]);
     WAIT_UNTIL(n_failed == 10); /* with its note */
     disk_is_full = false;
     for (int i = 0; i < 2; i++) {
         say(files[i], "good\n");
-        log_writer_close(files[i]);
+        stream_close(files[i]);
     }
     log_writer_free(w, PATIENCE_MS);
     assert_true(dup2(was, STDERR_FILENO) >= 0);
@@ -543,7 +636,8 @@ TEST_IN(logs, the_writer_removes_old_ones_when_it_starts)
     make_old("mnist/run-1/epoch-1", "rank-0.stdout", 8);
     struct log_writer *w;
     struct tfe_reason reason;
-    struct log_writer_options options = {.root = root, .keep_ms = 7u * 86400000u};
+    struct log_writer_options options = {
+        .root = root, .keep_ms = 7u * 86400000u, .base = base, .ring = &ring};
     assert_int_equal(log_writer_new(&options, &w, &reason), 0);
     long give_up = folder_ms() + PATIENCE_MS;
     while (access(folder_path(root, "mnist/run-1"), F_OK) == 0) {
@@ -558,13 +652,15 @@ TEST_IN(logs, a_file_in_use_is_never_old)
 {
     struct log_writer *w;
     struct tfe_reason reason;
-    struct log_writer_options options = {
-        .root = root, .keep_ms = 4000}; /* files are checked four times as often */
+    struct log_writer_options options = {.root = root,
+                                         .keep_ms = 4000,
+                                         .base = base,
+                                         .ring = &ring}; /* files are checked four times as often */
     assert_int_equal(log_writer_new(&options, &w, &reason), 0);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct log_target *silent = log_writer_open(w, &place);
+    struct output_stream *silent = stream_open(w, &place);
     place.rank = 1;
-    struct log_target *other = log_writer_open(w, &place);
+    struct output_stream *other = stream_open(w, &place);
     say(silent, "one\n");
     WAIT_UNTIL(strcmp(text_of("mnist/latest/rank-0.stdout"), "one\n") == 0);
     const unsigned hanging = n_hanging;
@@ -576,8 +672,8 @@ TEST_IN(logs, a_file_in_use_is_never_old)
     disk_hangs = false;
     WAIT_UNTIL(access(folder_path(root, "mnist/run-1"), F_OK) != 0);
     assert_string_equal(text_of("mnist/latest/rank-0.stdout"), "one\n");
-    log_writer_close(silent);
-    log_writer_close(other);
+    stream_close(silent);
+    stream_close(other);
     log_writer_free(w, PATIENCE_MS);
 }
 

@@ -1,18 +1,19 @@
-/* tests/unit/output/test_retained_output.c: retained lines of trainers and responses to readers. */
+/* tests/unit/output/test_output_ring.c: the recent output of trainers, and what clients receive of
+ * it. */
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/output/log_serve.h"
-#include "agent/output/retained_output.h"
+#include "agent/output/output_ring.h"
 #include "tests/unit/test_runner.h"
 
 #define CHUNKS_MAX 4096
 
 /* The module under test, and everything that it has sent. */
 struct stage {
-    struct retained_output retained;
+    struct output_ring ring;
     struct event_base *base;
     struct log_serve *serve;
     struct tfe_id job;
@@ -55,11 +56,11 @@ static struct stage *stage_new(size_t max)
 {
     struct stage *s = calloc(1, sizeof(*s));
     assert_non_null(s);
-    retained_output_init(&s->retained, max);
+    output_ring_init(&s->ring, max);
     s->base = event_base_new();
     (void)id_set(&s->job, "j");
     s->serve = log_serve_new(&(struct log_serve_options){.base = s->base,
-                                                         .retained = &s->retained,
+                                                         .ring = &s->ring,
                                                          .job = &s->job,
                                                          .has_room = has_room,
                                                          .send = on_send,
@@ -70,7 +71,7 @@ static struct stage *stage_new(size_t max)
 static void stage_free(struct stage *s)
 {
     log_serve_free(s->serve);
-    retained_output_done(&s->retained);
+    output_ring_done(&s->ring);
     event_base_free(s->base);
     free(s);
 }
@@ -78,7 +79,9 @@ static void stage_free(struct stage *s)
 static void print(struct stage *s, uint64_t epoch, uint32_t rank, int64_t at, const char *lines)
 {
     const struct output_source of = {epoch, rank, STREAM_STDOUT};
-    retained_output_add(&s->retained, &of, (struct tfe_wall){at}, lines, strlen(lines));
+    struct output_stream *stream = output_ring_open(&s->ring, &of, NULL);
+    output_ring_add(&s->ring, stream, RECORD_LINES, (struct tfe_wall){at}, lines, strlen(lines), 0);
+    output_ring_close(&s->ring, stream);
 }
 
 static void ask(struct stage *s, struct msg_log_ask says)
@@ -96,9 +99,9 @@ static void credit(struct stage *s, uint64_t of, uint32_t bytes)
 #define ASK(...)                                                                                   \
     ask(s, (struct msg_log_ask){.ask = 1, .lines = MSG_UNSET, .window = 1 << 20, __VA_ARGS__})
 
-TEST(retained_output, lines_come_back_as_they_were_with_their_time)
+TEST(output_ring, lines_come_back_as_they_were_with_their_time)
 {
-    struct stage *s = stage_new(RETAINED_BYTES_MAX);
+    struct stage *s = stage_new(OUTPUT_RING_BYTES);
     print(s, 1, 0, 1000, "one\ntwo");
     print(s, 1, 1, 1001, "other\n");
     ASK(.follow = false);
@@ -111,18 +114,18 @@ TEST(retained_output, lines_come_back_as_they_were_with_their_time)
     stage_free(s);
 }
 
-TEST(retained_output, what_moves_a_cursor_or_colours_is_not_said)
+TEST(output_ring, what_moves_a_cursor_or_colours_is_not_said)
 {
-    struct stage *s = stage_new(RETAINED_BYTES_MAX);
+    struct stage *s = stage_new(OUTPUT_RING_BYTES);
     print(s, 1, 0, 1000, "10%\r50%\r100%\r\n\033[1;31mred\033[0m\x07 \x1b]odd\tthere\n");
     ASK(.follow = false);
     assert_string_equal(s->chunks[0].text, "100%\nred   ]odd\tthere");
     stage_free(s);
 }
 
-TEST(retained_output, rank_epoch_time_and_number_of_lines_choose)
+TEST(output_ring, rank_epoch_time_and_number_of_lines_choose)
 {
-    struct stage *s = stage_new(RETAINED_BYTES_MAX);
+    struct stage *s = stage_new(OUTPUT_RING_BYTES);
     print(s, 1, 0, 1000, "a\nb\nc\n");
     print(s, 1, 1, 2000, "d\n");
     print(s, 2, 0, 3000, "e\nf\n");
@@ -144,7 +147,7 @@ TEST(retained_output, rank_epoch_time_and_number_of_lines_choose)
     stage_free(s);
 }
 
-TEST(retained_output, the_oldest_goes_and_a_line_of_any_length_fits)
+TEST(output_ring, the_oldest_goes_and_a_line_of_any_length_fits)
 {
     struct stage *s = stage_new(20000);
     static char line[10000];
@@ -152,9 +155,9 @@ TEST(retained_output, the_oldest_goes_and_a_line_of_any_length_fits)
     print(s, 1, 0, 1000, line);
     for (int i = 0; i < 1000; i++) {
         print(s, 1, 0, 1001 + i, "short");
-        assert_true(s->retained.used <= 20000);
+        assert_true(s->ring.used <= 20000);
     }
-    assert_int_equal(s->retained.dropped, 1);
+    assert_int_equal(s->ring.dropped, 1);
     print(s, 1, 0, 5000, line);
     ASK(.since = {5000});
     assert_int_equal(s->n_chunks, 3);
@@ -196,7 +199,7 @@ TEST(serve, nothing_is_said_without_credit_and_what_goes_meanwhile_is_counted)
 
 TEST(serve, as_trainers_end_a_slow_reader_is_told_how_much_it_has_not_got)
 {
-    struct stage *s = stage_new(RETAINED_BYTES_MAX);
+    struct stage *s = stage_new(OUTPUT_RING_BYTES);
     ask(s, (struct msg_log_ask){.ask = 7, .lines = MSG_UNSET, .follow = true, .window = 100});
     print(s, 1, 0, 1000, "a\nb\nc\n");
     log_serve_flush(s->serve);
@@ -213,7 +216,7 @@ TEST(serve, as_trainers_end_a_slow_reader_is_told_how_much_it_has_not_got)
 /* Bug: a reader was freed while a message to it was being sent. */
 TEST(serve, a_connection_that_ends_while_something_is_said_takes_its_askers_along)
 {
-    struct stage *s = stage_new(RETAINED_BYTES_MAX);
+    struct stage *s = stage_new(OUTPUT_RING_BYTES);
     for (uint64_t i = 1; i <= 3; i++) {
         ask(s, (struct msg_log_ask){
                    .ask = i, .lines = MSG_UNSET, .follow = true, .window = i == 1 ? 100 : 1 << 20});
@@ -237,7 +240,7 @@ TEST(serve, a_connection_that_ends_while_something_is_said_takes_its_askers_alon
 
 TEST(serve, a_follower_sees_no_line_twice_though_it_comes_in_the_same_moment)
 {
-    struct stage *s = stage_new(RETAINED_BYTES_MAX);
+    struct stage *s = stage_new(OUTPUT_RING_BYTES);
     ask(s, (struct msg_log_ask){.ask = 7, .lines = MSG_UNSET, .follow = true, .window = 1 << 20});
     print(s, 1, 0, 1000, "a");
     log_serve_resume(s->serve);
@@ -248,6 +251,6 @@ TEST(serve, a_follower_sees_no_line_twice_though_it_comes_in_the_same_moment)
     for (size_t i = 0; i < s->n_chunks; i++) {
         (void)snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s;", s->chunks[i].text);
     }
-    assert_string_equal(all, "a;b\nc;");
+    assert_string_equal(all, "a;b;c;");
     stage_free(s);
 }
