@@ -12,9 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/output/log_writer.h"
 #include "agent/output/output.h"
 #include "agent/output/output_ring.h"
 #include "common/message/msg.h"
+#include "tests/unit/folder.h"
 #include "tests/unit/test_runner.h"
 
 enum { OUT, ERR };
@@ -704,6 +706,70 @@ TEST_IN(output, only_what_is_asked_for_comes_out_and_the_tail_is_kept_all_the_sa
     assert_string_equal(output_tail(b.output, true), "the reason");
     output_free(a.output);
     output_free(b.output);
+}
+
+static const char *file_text(const char *root, const char *stream)
+{
+    static char text[256];
+    char path[FOLDER_BYTES + 64];
+    (void)snprintf(path, sizeof path, "%s/mnist/run-1/epoch-1/rank-0.%s", root, stream);
+    FILE *file = fopen(path, "re");
+    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[n] = '\0';
+    if (file) {
+        fclose(file);
+    }
+    return text;
+}
+
+/* Runs the event loop until the log file has this text. */
+static void await_file(struct stage *stage, const char *root, const char *stream, const char *text)
+{
+    for (long began = ms(); strcmp(file_text(root, stream), text) != 0;) {
+        assert_true(ms() - began < PATIENCE_MS);
+        stage_settle(stage, true);
+    }
+}
+
+TEST_IN(output, a_log_file_gets_every_byte_once_and_unfinished_lines_at_once)
+{
+    struct stage *stage = *state;
+    struct tfe_reason reason;
+    char root[FOLDER_BYTES];
+    folder_make(root);
+    output_sink_free(stage->sink, 0);
+    const struct log_writer_options logs = {
+        .root = root, .base = stage->base, .ring = &stage->ring};
+    assert_int_equal(log_writer_new(&logs, &stage->logs, &reason), 0);
+    stage_sink(stage);
+    struct trainer a = trainer_new(stage, 0);
+    say(&a, OUT, "begin");
+    await_file(stage, root, "stdout", "begin");
+    say(&a, OUT, " and");
+    await_file(stage, root, "stdout", "begin and");
+    say(&a, OUT, " end\nnext\n\n1%");
+    await_file(stage, root, "stdout", "begin and end\nnext\n\n1%");
+    for (int i = 2; i < 5; i++) {
+        char bar[8];
+        (void)snprintf(bar, sizeof bar, "\r%d%%", i);
+        say(&a, OUT, bar);
+        stage_settle(stage, true);
+    }
+    say(&a, OUT, "\r100%\nlast");
+    say(&a, ERR, "why");
+    trainer_end(&a);
+    output_free(a.output);
+    stage_settle(stage, true);
+    output_sink_free(stage->sink, 0);
+    log_writer_free(stage->logs, PATIENCE_MS);
+    stage->logs = NULL;
+    assert_string_equal(file_text(root, "stdout"),
+                        "begin and end\nnext\n\n1%\r2%\r3%\r4%\r100%\nlast");
+    assert_string_equal(file_text(root, "stderr"), "why");
+    assert_non_null(strstr(stage->text[OUT], "[0] begin and end\n[0] next\n[0] \n[0] 2%\n"));
+    assert_non_null(strstr(stage->text[OUT], "\n[0] 100%\n[0] last\n"));
+    folder_remove(root);
+    stage_sink(stage);
 }
 
 TEST(output_show, takes_what_torchrun_takes_and_nothing_else)

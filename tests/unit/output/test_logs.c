@@ -8,6 +8,7 @@
 
 #include "agent/output/log_file.h"
 #include "agent/output/log_prune.h"
+#include "agent/output/log_serve.h"
 #include "agent/output/log_writer.h"
 #include "common/base/clock.h"
 #include "common/cli/log.h"
@@ -496,6 +497,72 @@ TEST_IN(logs, what_was_lost_last_is_counted_when_the_file_is_closed)
     log_writer_free(w, PATIENCE_MS);
     assert_string_equal(text_of("mnist/latest/rank-0.stdout"),
                         "tfe-agent: 3 lines were lost here\n");
+}
+
+/* What a client has received: the numbers of the lines, and whether the response has ended. */
+static unsigned n_received;
+static bool is_received;
+
+static bool has_room(void *ctx)
+{
+    (void)ctx;
+    return true;
+}
+
+static void on_send(void *ctx, const struct tfe_msg *msg)
+{
+    (void)ctx;
+    is_received = msg->type == MSG_LOG_DONE;
+    if (is_received) {
+        return;
+    }
+    assert_int_equal(msg->u.log_chunk.lost, 0);
+    for (const char *line = msg->u.log_chunk.text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        assert_int_equal(atoi(line), n_received++); /* in order, none missing, none twice */
+    }
+}
+
+/* The first lines are in the log file only, the last ones, which wait for the disk, in the ring
+ * only. */
+TEST_IN(logs, a_client_gets_each_line_once_from_file_and_ring)
+{
+    struct log_writer *w = writer(0);
+    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct output_stream *file = stream_open(w, &place);
+    struct log_serve *serve = log_serve_new(&(struct log_serve_options){.base = base,
+                                                                        .ring = &ring,
+                                                                        .logs = w,
+                                                                        .job = &place.job,
+                                                                        .has_room = has_room,
+                                                                        .send = on_send});
+    char line[1024];
+    const unsigned n_lines = 2 * OUTPUT_RING_BYTES / sizeof(line);
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    for (unsigned i = 0; i < n_lines; i++) {
+        disk_hangs = i > n_lines - 2 * LOG_QUEUE_MAX / sizeof(line);
+        WAIT_UNTIL(disk_hangs || !log_writer_is_behind(w));
+        line[snprintf(line, sizeof(line), "%u", i)] = ' ';
+        print(file, line, sizeof(line));
+    }
+    assert_int_equal(ring.dropped, 1);
+    assert_non_null(log_writer_next(w));
+    n_received = 0;
+    is_received = false;
+    const struct tfe_msg ask = {.type = MSG_LOG_ASK,
+                                .u.log_ask = {.ask = 1, .lines = MSG_UNSET, .window = 1 << 20}};
+    const struct tfe_msg credit = {.type = MSG_LOG_CREDIT, .u.log_credit = {1, 1 << 20}};
+    log_serve_handle(serve, &ask);
+    for (int i = 0; i < 8; i++) {
+        log_serve_handle(serve, &credit);
+    }
+    disk_hangs = false;
+    WAIT_UNTIL(is_received);
+    assert_int_equal(n_received, n_lines);
+    stream_close(file);
+    log_serve_free(serve);
+    log_writer_free(w, PATIENCE_MS);
 }
 
 static unsigned times_in(const char *text, const char *word)
