@@ -316,11 +316,16 @@ TEST_IN(output, what_an_ended_trainer_left_comes_out_although_stdout_is_blocked)
 {
     struct stage *stage = *state;
     struct trainer a = trainer_new(stage, 3);
+    struct trainer b = trainer_new(stage, 4);
     int count = fill(stage, &a, 0);
+    say(&b, OUT, "1%\r"); /* a progress bar overtakes no line */
+    stage_settle(stage, false);
     trainer_end(&a);
     output_free(a.output);
     stage_settle(stage, true);
     assert_numbered(stage->text[OUT], count);
+    trainer_end(&b);
+    output_free(b.output);
 }
 
 TEST_IN(output, what_is_lost_in_the_end_is_counted)
