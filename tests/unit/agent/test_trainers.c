@@ -13,6 +13,7 @@
 #include "agent/guard/guard.h"
 #include "agent/os/ports.h"
 #include "agent/os/proc.h"
+#include "agent/output/output_ring.h"
 #include "agent/output/output_show.h"
 #include "agent/trainer/command.h"
 #include "agent/trainer/standby.h"
@@ -24,6 +25,7 @@
 
 static struct {
     struct rig rig; /* its event loop */
+    struct output_ring ring;
     struct trainers *trainers;
     struct ports *ports;
     const uint16_t *numbers; /* its ports */
@@ -101,6 +103,7 @@ static void begin(const char *program, const char *script)
     assert_int_equal(ports_new(1, 0, &now.ports, &reason), 0);
     assert_int_equal(ports_hold(now.ports, 1, false, &now.numbers, &reason), 0);
     now.rig.base = event_base_new();
+    output_ring_init(&now.ring, OUTPUT_RING_BYTES);
     now.trainers = trainers_new(&(struct trainers_options){.base = now.rig.base,
                                                            .guard = &guard,
                                                            .command = &command,
@@ -109,6 +112,7 @@ static void begin(const char *program, const char *script)
                                                            .node = "node",
                                                            .nproc = 1,
                                                            .show = &show,
+                                                           .ring = &now.ring,
                                                            .standby = &no_standby,
                                                            .watch = &now.watch,
                                                            .settled = on_settled,
@@ -141,6 +145,7 @@ static int teardown(void **state)
 {
     (void)state;
     trainers_free(now.trainers);
+    output_ring_done(&now.ring);
     ports_free(now.ports);
     event_base_free(now.rig.base);
     return 0;
