@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import sqlite3
 import time
 
 import pytest
@@ -209,6 +210,17 @@ def test_what_a_node_says_of_its_end_is_no_condition(server, state_dir):
     first.stop()
     again = server(port=first.port)
     assert jobs(again)["train"][0] == "failed"
+
+
+def test_a_row_of_another_name_is_set_aside(server, state_dir):
+    first = server()
+    for name in ("a", "b"):
+        assert order(first, "SUBMIT", {1: spec(name)}) == "DONE"
+    assert first.stop() == 0
+    with contextlib.closing(sqlite3.connect(state_dir / "rdzv.db")) as db, db:
+        db.execute("UPDATE submissions SET job = 'other' WHERE job = 'a'")
+    again = server(port=first.port)
+    assert jobs(again) == {"b": ("waiting", 0)}
 
 
 def test_a_job_that_is_active_for_too_long_fails(server):

@@ -14,6 +14,10 @@
 struct fixture {
     struct world world; /* loop and first client, which has an agent token */
     char dir[FOLDER_BYTES];
+    char store_file[FOLDER_BYTES + 32];
+    const char *store_path; /* file of the store; NULL if it is in memory */
+    const struct session_ops *ops;
+    uint32_t max_agents;
     struct keys *keys;
     struct deny_list *bans;
     struct events *events;
@@ -31,6 +35,12 @@ struct fixture {
 /* Starts a server for max_agents agents. ops receives the messages of agents instead of the
  * driver, with the driver as its ctx; NULL selects the driver. */
 void fixture_begin(struct fixture *f, const struct session_ops *ops, uint32_t max_agents);
+/* The same with the store in a file of this name, for fixture_restart; NULL for in memory. */
+void fixture_begin_in(struct fixture *f, const char *store, const struct session_ops *ops,
+                      uint32_t max_agents);
+/* Ends the server and starts another one with the same keys and store. Clients lose their
+ * connections. */
+void fixture_restart(struct fixture *f);
 void fixture_end(struct fixture *f);
 
 /* Issues a new token for the client, with this role, job scope and number of nodes (0 for no
