@@ -3,15 +3,18 @@
 #include <event2/event.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "agent/guard/guard.h"
+#include "agent/guard/guard_state.h"
 #include "agent/os/memory.h"
 #include "agent/trainer/command.h"
 #include "agent/trainer/standby.h"
 #include "tests/unit/agent/agent_fixture.h"
 #include "tests/unit/fake_clock.h"
 #include "tests/unit/fake_memory.h"
+#include "tests/unit/folder.h"
 
 #define WARM_AND_WAIT "printf W >&3; while :; do sleep 1000; done"
 extern char **environ;
@@ -21,13 +24,15 @@ static struct {
     struct guard_process guard;
     struct guard_link *link;
     struct standbys *standbys;
-    const char *script; /* script of the next standby */
-    uint32_t pid;       /* of the warm one, as was told */
-    int gone;           /* number of reports that a standby is gone */
+    char folder[FOLDER_BYTES]; /* the interpreter, "script" of the next standby, and "preload" of
+                                  the last; $D in their environment */
+    char interpreter[512];
+    uint32_t pid; /* of the warm one, as was told */
+    int gone;     /* number of reports that a standby is gone */
     int settled;
     int starts;
-    char preload[128];  /* argument PRELOAD of the last standby */
-    bool in_background; /* the last */
+    pid_t last;  /* started last */
+    int ordered; /* number of ends in slot 0 */
 } now;
 
 static void set_free_percent(uint64_t percent)
@@ -35,24 +40,14 @@ static void set_free_percent(uint64_t percent)
     fake_memory_set(100000, 1000 * percent);
 }
 
-int __real_guard_link_spawn_standby(struct guard_link *link, uint32_t slot,
-                                    const struct spawn_spec *spec, bool background);
-int __wrap_guard_link_spawn_standby(struct guard_link *link, uint32_t slot,
-                                    const struct spawn_spec *spec, bool background);
-int __wrap_guard_link_spawn_standby(struct guard_link *link, uint32_t slot,
-                                    const struct spawn_spec *spec, bool background)
-{
-    const char *const argv[] = {"/bin/bash", "-c", now.script, NULL};
-    const struct spawn_spec shell = {.argv = argv, .envp = spec->envp};
-    now.starts++;
-    snprintf(now.preload, sizeof now.preload, "%s", spec->argv[3]);
-    now.in_background = background;
-    return __real_guard_link_spawn_standby(link, slot, &shell, background);
-}
-
 static void on_event(void *ctx, const struct guard_event *event)
 {
     (void)ctx;
+    if (event->slot >= GUARD_STANDBY_SLOT && event->type == GUARD_SPAWNED) {
+        now.starts++;
+        now.last = event->pid;
+    }
+    now.ordered += event->slot == 0 && event->type == GUARD_EXITED;
     if (event->slot >= GUARD_STANDBY_SLOT || event->type == GUARD_COLD) {
         standbys_event(now.standbys, event);
     }
@@ -75,15 +70,21 @@ static void on_settled(void *ctx)
 
 static int setup(void **state)
 {
-    static char words[2][16] = {"/bin/bash", "train.py"};
-    static char *argv[] = {words[0], words[1], NULL};
+    static char script[] = "train.py";
+    static char *argv[] = {now.interpreter, script, NULL};
     static const struct command command = {.argv = argv, .is_python = true};
     static const struct standby_settings settings = {
         .no_hooks = true, .framework = FRAMEWORK_JAX, .min_free_percent = 10};
     struct tfe_reason reason;
     (void)state;
     memset(&now, 0, sizeof now);
-    now.script = WARM_AND_WAIT;
+    folder_make(now.folder);
+    assert_int_equal(setenv("D", now.folder, 1), 0);
+    (void)snprintf(now.interpreter, sizeof now.interpreter, "%s",
+                   folder_path(now.folder, "python"));
+    folder_write(now.interpreter, "#!/bin/bash\nprintf %s \"$3\" >$D/preload\n. $D/script\n");
+    assert_int_equal(chmod(now.interpreter, 0700), 0);
+    folder_write(folder_path(now.folder, "script"), WARM_AND_WAIT);
     set_free_percent(50);
     fake_clock_init();
     assert_int_equal(guard_fork(&now.guard, NULL, &reason), 0);
@@ -106,6 +107,7 @@ static int teardown(void **state)
     guard_link_free(now.link);
     assert_int_equal(waitpid(now.guard.pid, NULL, 0), now.guard.pid);
     event_base_free(now.rig.base);
+    folder_remove(now.folder);
     return 0;
 }
 
@@ -114,6 +116,31 @@ static int teardown(void **state)
 static void pass(int64_t ms)
 {
     fake_clock_pass(now.rig.base, ms);
+}
+
+static void preload_is(const char *expected)
+{
+    char text[128] = "";
+    FILE *file = fopen(folder_path(now.folder, "preload"), "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    assert_int_equal(fclose(file), 0);
+    assert_string_equal(text, expected);
+}
+
+static bool is_in_background(pid_t pid)
+{
+    return syscall(SYS_ioprio_get, GUARD_IOPRIO_WHO_PROCESS, pid) >> 13 == GUARD_IOPRIO_IDLE >> 13;
+}
+
+/* Runs the event loop until the guard has handled all requests so far. */
+static void orders_taken(void)
+{
+    const char *const argv[] = {"true", NULL};
+    const struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
+    const int before = now.ordered;
+    assert_int_equal(guard_link_spawn(now.link, 0, &spec, 1, 2), 0);
+    RIG_UNTIL(&now.rig, now.ordered > before);
 }
 
 /* Starts trainer 0 and returns how it was started. */
@@ -134,18 +161,19 @@ TEST_IN(standbys, a_warm_one_that_dies_is_told_and_replaced_after_a_second)
     kill((pid_t)now.pid, SIGKILL);
     RIG_UNTIL(&now.rig, now.gone);
     pass(999);
+    orders_taken();
     assert_int_equal(now.starts, 1);
     pass(1);
-    assert_int_equal(now.starts, 2);
     RIG_UNTIL(&now.rig, now.pid);
+    assert_int_equal(now.starts, 2);
 }
 
 TEST_IN(standbys, imports_of_the_script_are_in_advance_next_time)
 {
     standbys_begin(now.standbys);
     pass(0);
-    assert_string_equal(now.preload, ":jax");
     RIG_UNTIL(&now.rig, now.pid);
+    preload_is(":jax");
     standbys_note_import(now.standbys, "numpy");
     standbys_note_import(now.standbys, "keras");
     standbys_note_import(now.standbys, "keras");
@@ -153,7 +181,8 @@ TEST_IN(standbys, imports_of_the_script_are_in_advance_next_time)
     kill((pid_t)now.pid, SIGKILL);
     RIG_UNTIL(&now.rig, now.gone);
     pass(1000);
-    assert_string_equal(now.preload, ":jax+keras,numpy");
+    RIG_UNTIL(&now.rig, now.pid);
+    preload_is(":jax+keras,numpy");
 }
 
 TEST_IN(standbys, low_memory_means_none_and_nobody_waits_for_one)
@@ -162,6 +191,7 @@ TEST_IN(standbys, low_memory_means_none_and_nobody_waits_for_one)
     standbys_begin(now.standbys);
     assert_false(standbys_are_settled(now.standbys));
     pass(0);
+    orders_taken();
     assert_int_equal(now.starts, 0);
     assert_int_equal(now.settled, 1);
     set_free_percent(50);
@@ -189,11 +219,11 @@ TEST_IN(standbys, one_that_comes_after_low_memory_is_as_good_as_any)
 
 TEST_IN(standbys, one_that_was_warm_clears_the_name_of_one_that_died)
 {
-    now.script = "kill -9 $$";
+    folder_write(folder_path(now.folder, "script"), "kill -9 $$");
     standbys_begin(now.standbys);
     pass(0);
     RIG_UNTIL(&now.rig, now.settled); /* no longer a reason to wait */
-    now.script = WARM_AND_WAIT;
+    folder_write(folder_path(now.folder, "script"), WARM_AND_WAIT);
     pass(1000);
     RIG_UNTIL(&now.rig, now.pid);
     assert_string_equal(give_start(), "standby");
@@ -202,7 +232,7 @@ TEST_IN(standbys, one_that_was_warm_clears_the_name_of_one_that_died)
     assert_int_equal(now.starts, 2);
     standbys_trainers_stepped(now.standbys);
     pass(0);
-    assert_int_equal(now.starts, 3);
+    RIG_UNTIL(&now.rig, now.starts == 3);
 }
 
 TEST_IN(standbys, it_stands_back_only_while_trainers_run)
@@ -210,11 +240,11 @@ TEST_IN(standbys, it_stands_back_only_while_trainers_run)
     standbys_trainers_began(now.standbys);
     pass(5000);
     RIG_UNTIL(&now.rig, now.pid);
-    assert_true(now.in_background);
+    assert_true(is_in_background(now.last));
     standbys_trainers_ended(now.standbys);
     kill((pid_t)now.pid, SIGKILL);
     RIG_UNTIL(&now.rig, now.gone);
     pass(1000);
-    assert_int_equal(now.starts, 2);
-    assert_false(now.in_background);
+    RIG_UNTIL(&now.rig, now.pid);
+    assert_false(is_in_background(now.last));
 }

@@ -1,10 +1,12 @@
 /* tests/unit/agent/test_trainers.c: from the core's actions to events about trainers, with a
- * real guard and processes, and a simulated check for listeners. */
+ * real guard, processes and ports. */
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,7 +22,6 @@
 #include "agent/trainer/trainers.h"
 #include "agent/trainer/watchdog.h"
 #include "common/base/clock.h"
-#include "common/cli/log.h"
 #include "tests/unit/agent/agent_fixture.h"
 
 static struct {
@@ -32,40 +33,32 @@ static struct {
     struct watch_settings watch;
     char words[4][256];
     char *argv[5];
-    bool listens;  /* result of the simulated check */
-    int accepting; /* so many looks find an old port accepting */
-    int accepting_told;
     int n[AGENT_SIGNAL + 1]; /* number of events by type */
     struct msg_exited end;   /* the last; its tail is gone */
 } now;
 
-bool __wrap_proc_descendant_listens(pid_t root, uint16_t port, int *diag);
-bool __wrap_proc_descendant_listens(pid_t root, uint16_t port, int *diag)
+/* Listens at this port, and so may other processes. Returns the descriptor. */
+static int listen_at(uint16_t port)
 {
-    (void)root;
-    (void)port;
-    *diag = *diag < 0 ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) : *diag;
-    return now.listens;
+    const struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){1}, sizeof(int)), 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    return fd;
 }
 
-bool __wrap_ports_still_accepting(struct ports *ports, uint64_t epoch, uint16_t *ret_port);
-bool __wrap_ports_still_accepting(struct ports *ports, uint64_t epoch, uint16_t *ret_port)
+/* As a trainer this program is started with `-c PORT`; it listens there unless the port is 0. */
+__attribute__((constructor)) static void become_trainer(int argc, char **argv)
 {
-    (void)ports;
-    (void)epoch;
-    *ret_port = now.numbers[0];
-    return now.accepting-- > 0;
-}
-
-void __wrap_log_line(enum log_level level, const char *event, const struct log_field *fields,
-                     unsigned n);
-void __wrap_log_line(enum log_level level, const char *event, const struct log_field *fields,
-                     unsigned n)
-{
-    (void)level;
-    (void)fields;
-    (void)n;
-    now.accepting_told += strcmp(event, "port_still_accepts") == 0;
+    if (argc == 3 && strcmp(argv[1], "-c") == 0) {
+        const int port = atoi(argv[2]);
+        if (port != 0) {
+            (void)listen_at((uint16_t)port);
+        }
+        (void)pause();
+        _exit(1);
+    }
 }
 
 static void on_event(void *ctx, const struct agent_event *event)
@@ -181,22 +174,24 @@ TEST_IN(trainers, the_next_trainer_is_not_late_for_what_the_last_one_was)
     assert_int_equal(now.end.end, ENDING_EXITED);
 }
 
-TEST_IN(trainers, that_it_listens_is_said_of_each_anew_and_gives_its_port_away)
+static void set_listening(bool is_on)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    begin("/bin/sh", "exec sleep 1000");
+    (void)snprintf(now.words[2], sizeof now.words[2], "%u", is_on ? now.numbers[0] : 0u);
+}
+
+TEST_IN(trainers, listening_is_reported_of_each_trainer_and_closes_the_reserved_port)
+{
+    char program[256] = "";
+    assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+    begin(program, "");
+    set_listening(true);
     start(1);
-    int before = count_descriptors();
-    now.listens = true;
+    const int before = count_descriptors();
     RIG_UNTIL(&now.rig, now.n[AGENT_LISTENING] == 1);
     /* Neither the reserved port nor the check keeps a descriptor open. */
     assert_int_equal(count_descriptors(), before - 1);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    at.sin_port = htons(now.numbers[0]);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    close(fd);
     sweep();
-    now.listens = false;
+    set_listening(false);
     start(2);
     int64_t end = rig_ms() + 60;
     while (rig_ms() < end) { /* the first check is after 25 ms */
@@ -205,15 +200,41 @@ TEST_IN(trainers, that_it_listens_is_said_of_each_anew_and_gives_its_port_away)
     assert_int_equal(now.n[AGENT_LISTENING], 1);
 }
 
-TEST_IN(trainers, a_port_that_still_accepts_is_told_once_in_each_epoch)
+/* Returns the number of log lines in this file with the event. */
+static int count_logged(FILE *log)
+{
+    char line[512];
+    int n = 0;
+    rewind(log);
+    while (fgets(line, sizeof line, log)) {
+        n += strstr(line, "event=port_still_accepts ") != NULL;
+    }
+    return n;
+}
+
+TEST_IN(trainers, port_that_still_accepts_delays_the_sweep_and_is_logged_once_in_each_epoch)
 {
     begin("/bin/sh", "exec sleep 1000");
-    for (int epoch = 1; epoch <= 2; epoch++) {
-        start((uint64_t)epoch);
-        now.accepting = 2;
-        sweep();
-        assert_int_equal(now.accepting_told, epoch);
+    const int stderr_before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    FILE *log = tmpfile();
+    assert_int_equal(dup2(fileno(log), STDERR_FILENO), STDERR_FILENO);
+    for (int i = 1; i <= 2; i++) {
+        start((uint64_t)(2 * i - 1)); /* these have the same ports */
+        const int fd = listen_at(now.numbers[0]);
+        trainers_sweep(now.trainers, 0, 0);
+        RIG_UNTIL(&now.rig, count_logged(log) == i);
+        const int64_t end = rig_ms() + 60;
+        while (rig_ms() < end) {
+            rig_turn(&now.rig);
+        }
+        assert_int_equal(now.n[AGENT_SWEPT], i - 1);
+        close(fd);
+        RIG_UNTIL(&now.rig, now.n[AGENT_SWEPT] == i);
     }
+    assert_int_equal(count_logged(log), 2);
+    assert_int_equal(dup2(stderr_before, STDERR_FILENO), STDERR_FILENO);
+    close(stderr_before);
+    (void)fclose(log);
 }
 
 TEST_IN(trainers, a_guard_that_takes_over_has_the_fence_and_a_sweep_begins_anew)

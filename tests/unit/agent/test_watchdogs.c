@@ -1,11 +1,13 @@
 /* tests/unit/agent/test_watchdogs.c: trainers that join the cluster late or stop reporting, with
- * a simulated clock and simulated connections. */
+ * a simulated clock and connections of this machine. */
 #include <arpa/inet.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/os/proc.h"
 #include "agent/trainer/watchdog.h"
 #include "common/message/msg.h"
 #include "tests/unit/fake_clock.h"
@@ -18,32 +20,16 @@ static struct {
     struct watch *watch;
     struct watch_settings settings;
     uint64_t printed[2];
-    const char *from[NODES]; /* addresses connected to rank 0 */
-    size_t n_from;
-    size_t n_own; /* connections from this node */
+    int listener; /* at all addresses */
+    uint16_t port;
+    int peers[NODES]; /* such a process lives until this pipe closes */
+    int accepted[NODES];
+    size_t n_peers;
+    int own[2]; /* both ends of a connection of this process to itself; 0 if there is none */
     int late;
     uint32_t local;
     char reason[MSG_SENTENCE_MAX];
 } now;
-
-size_t __wrap_proc_connections(const struct proc_connections *which, proc_connection_fn *each,
-                               void *ctx);
-size_t __wrap_proc_connections(const struct proc_connections *which, proc_connection_fn *each,
-                               void *ctx)
-{
-    for (size_t i = 0; each && i < now.n_from; i++) {
-        each(ctx, (struct in_addr){inet_addr(now.from[i])});
-    }
-    return which->local_port ? now.n_from : now.n_own;
-}
-
-size_t __wrap_proc_connections_of(pid_t root, const struct proc_connections *which);
-size_t __wrap_proc_connections_of(pid_t root, const struct proc_connections *which)
-{
-    (void)root;
-    (void)which;
-    return now.n_own;
-}
 
 static uint64_t on_printed(void *ctx, uint32_t local)
 {
@@ -59,6 +45,65 @@ static void on_late(void *ctx, uint32_t local, enum tfe_ending how, const char *
     now.local = local;
     (void)snprintf(now.reason, sizeof now.reason, "%s", reason);
 }
+
+/* --- connections --- */
+
+static struct sockaddr_in address(const char *host, uint16_t port)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_addr.s_addr = inet_addr(host), .sin_port = htons(port)};
+}
+
+static int connect_from(const char *host)
+{
+    const struct sockaddr_in from = address(host, 0);
+    const struct sockaddr_in to = address("127.0.0.1", now.port);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&from, sizeof from), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* Connects from this address of another node: a process that is no descendant of this one. */
+static void peer_connect(const char *host)
+{
+    int lives[2];
+    assert_int_equal(pipe2(lives, O_CLOEXEC), 0);
+    const pid_t pid = fork();
+    if (pid == 0 && fork() == 0) {
+        char ignored;
+        (void)dup2(lives[0], 0);
+        closefrom(3);
+        (void)connect_from(host);
+        (void)!read(0, &ignored, 1);
+    }
+    if (pid == 0) {
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    close(lives[0]);
+    now.peers[now.n_peers] = lives[1];
+    now.accepted[now.n_peers++] = accept(now.listener, NULL, NULL);
+}
+
+static void peers_end(void)
+{
+    char ignored;
+    for (size_t i = 0; i < now.n_peers; i++) {
+        close(now.peers[i]);
+        assert_int_equal(read(now.accepted[i], &ignored, 1), 0);
+        close(now.accepted[i]);
+    }
+    now.n_peers = 0;
+}
+
+static void own_connect(void)
+{
+    now.own[0] = connect_from("127.0.0.1");
+    now.own[1] = accept(now.listener, NULL, NULL);
+}
+
+/* --- the watch --- */
 
 static int n_alone;
 
@@ -77,6 +122,13 @@ static int setup(void **state)
     memset(&now, 0, sizeof now);
     fake_clock_init();
     now.base = event_base_new();
+    struct sockaddr_in at = address("0.0.0.0", 0);
+    socklen_t n = sizeof at;
+    now.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(now.listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(now.listener, NODES), 0);
+    assert_int_equal(getsockname(now.listener, (struct sockaddr *)&at, &n), 0);
+    now.port = ntohs(at.sin_port);
     return 0;
 }
 
@@ -85,6 +137,11 @@ static int teardown(void **state)
     (void)state;
     watch_free(now.watch);
     event_base_free(now.base);
+    peers_end();
+    for (size_t i = 0; i < 2 && now.own[i]; i++) {
+        close(now.own[i]);
+    }
+    close(now.listener);
     return 0;
 }
 
@@ -93,9 +150,9 @@ static int teardown(void **state)
 /* Creates the node of rank 0, with nproc trainers, and two nodes of one trainer each. */
 static void begin(uint32_t nproc)
 {
-    static const struct msg_row rows[] = {{.host = "10.0.0.1", .port = 4000},
-                                          {.host = "10.0.0.2", .port = 4000},
-                                          {.host = "10.0.0.3", .port = 4000}};
+    const struct msg_row rows[] = {{.host = "127.0.0.1", .port = now.port},
+                                   {.host = "127.0.0.2", .port = now.port},
+                                   {.host = "127.0.0.3", .port = now.port}};
     now.watch = watch_new(&(struct watch_options){.base = now.base,
                                                   .settings = &now.settings,
                                                   .nproc = nproc,
@@ -134,13 +191,12 @@ TEST_IN(watchdogs, of_two_the_silent_one_is_late_and_a_step_is_no_silence)
 TEST_IN(watchdogs, who_has_met_once_is_not_late_when_a_connection_goes)
 {
     now.settings.start_timeout_ms = 1000;
-    now.from[0] = "10.0.0.2";
-    now.from[1] = "10.0.0.3";
-    now.n_from = 2;
+    peer_connect("127.0.0.2");
+    peer_connect("127.0.0.3");
     begin(1);
     watch_listens(now.watch, 0);
     pass(500);
-    now.n_from = 0;
+    peers_end();
     watch_listens(now.watch, 0);
     pass(2000);
     assert_int_equal(now.late, 0);
@@ -192,7 +248,7 @@ TEST_IN(watchdogs, who_has_listened_or_is_connected_does_not_train_alone)
     watch_stepped(now.watch, 0);
     pass(10000);
     watch_free(now.watch);
-    now.n_own = 1;
+    own_connect();
     begin(1);
     watch_strategy_made(now.watch, 0);
     pass(10000);
@@ -203,10 +259,8 @@ TEST_IN(watchdogs, who_has_listened_or_is_connected_does_not_train_alone)
 TEST_IN(watchdogs, a_connection_of_its_own_stands_for_nobody)
 {
     now.settings.start_timeout_ms = 1000;
-    now.from[0] = "10.0.0.1";
-    now.from[1] = "10.0.0.2";
-    now.n_from = 2;
-    now.n_own = 1;
+    own_connect();
+    peer_connect("127.0.0.2");
     begin(1);
     watch_listens(now.watch, 0);
     pass(999);
@@ -215,7 +269,8 @@ TEST_IN(watchdogs, a_connection_of_its_own_stands_for_nobody)
     assert_int_equal(now.late, 1);
     assert_string_equal(now.reason, "rank 2 never connected to rank 0");
     watch_listens(now.watch, 0); /* another report for a different missing trainer */
-    now.from[1] = "10.0.0.3";
+    peers_end();
+    peer_connect("127.0.0.3");
     pass(1000);
     assert_int_equal(now.late, 2);
     assert_string_equal(now.reason, "rank 1 never connected to rank 0");
@@ -224,10 +279,10 @@ TEST_IN(watchdogs, a_connection_of_its_own_stands_for_nobody)
 /* Creates a worker of a job with ps whose trainer listens. */
 static void serve(bool is_again)
 {
-    static const struct msg_row rows[] = {
-        {.host = "10.0.0.1", .port = 4000, .role = TASK_CHIEF},
-        {.rank = 1, .host = "10.0.0.2", .port = 4000, .role = TASK_WORKER, .first = 1},
-        {.rank = 2, .host = "10.0.0.3", .port = 4000, .role = TASK_PS, .first = 2}};
+    const struct msg_row rows[] = {
+        {.host = "127.0.0.2", .port = now.port, .role = TASK_CHIEF},
+        {.rank = 1, .host = "127.0.0.1", .port = now.port, .role = TASK_WORKER, .first = 1},
+        {.rank = 2, .host = "127.0.0.3", .port = now.port, .role = TASK_PS, .first = 2}};
     now.settings.start_timeout_ms = 1000;
     now.watch = watch_new(&(struct watch_options){.base = now.base,
                                                   .settings = &now.settings,
@@ -257,8 +312,7 @@ TEST_IN(watchdogs, a_server_to_which_no_chief_connects_is_late)
 
 TEST_IN(watchdogs, a_server_to_which_a_chief_has_connected_is_not_late)
 {
-    now.from[0] = "10.0.0.1";
-    now.n_from = 1;
+    peer_connect("127.0.0.2");
     serve(false);
     pass(60000);
     assert_int_equal(now.late, 0);
@@ -269,6 +323,6 @@ TEST_IN(watchdogs, a_server_to_which_a_chief_has_connected_is_not_late)
 TEST_IN(watchdogs, a_worker_that_was_started_again_waits_for_its_chief_as_long_as_it_takes)
 {
     serve(true);
-    pass(600000);
+    pass(60000);
     assert_int_equal(now.late, 0);
 }

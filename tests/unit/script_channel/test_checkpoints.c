@@ -1,5 +1,8 @@
 /* tests/unit/script_channel/test_checkpoints.c: detecting saves in a directory that may be
  * created, removed or replaced. */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "agent/script_channel/checkpoint_name.h"
 #include "agent/script_channel/checkpoints.h"
 #include "tests/unit/folder.h"
@@ -54,21 +57,6 @@ static void start(struct stage *stage)
 {
     stage->watch = checkpoints_new(stage->base, stage->dir, on_checkpoint, stage);
     checkpoints_begin(stage->watch);
-}
-
-static struct stage *comes_while_looked_for;
-
-int __real_inotify_add_watch(int fd, const char *path, uint32_t mask);
-int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask);
-int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask)
-{
-    struct stage *stage = comes_while_looked_for;
-    int watch = __real_inotify_add_watch(fd, path, mask);
-    if (stage && watch < 0 && strcmp(path, stage->dir) == 0) {
-        comes_while_looked_for = NULL;
-        make_dirs(stage);
-    }
-    return watch;
 }
 
 /* Saves as TensorFlow does: writes the files, then the state file under a temporary
@@ -397,15 +385,34 @@ TEST_IN(checkpoints, one_thing_is_watched_at_a_time)
     }
 }
 
-/* The directory is created after the check for it and before the watch on its parent. */
-TEST_IN(checkpoints, a_directory_that_comes_while_it_is_looked_for_is_found)
+static atomic_bool starts;
+
+static void *make_dirs_later(void *arg)
+{
+    while (!starts) {
+    }
+    make_dirs(arg);
+    return NULL;
+}
+
+/* In some of the rounds, the directory is created after the check for it and before the watch on
+ * its parent. */
+TEST_IN(checkpoints, directory_created_while_it_is_looked_for_is_found)
 {
     struct stage *stage = *state;
-    comes_while_looked_for = stage;
-    start(stage);
-    assert_null(comes_while_looked_for);
-    save(stage, "ckpt-5");
-    TURN_UNTIL(stage->base, stage->seen == 1);
+    for (int i = 1; i <= 300; i++) {
+        pthread_t thread;
+        starts = false;
+        assert_int_equal(pthread_create(&thread, NULL, make_dirs_later, stage), 0);
+        starts = true;
+        start(stage);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        save(stage, "ckpt-5");
+        TURN_UNTIL(stage->base, stage->seen == i);
+        checkpoints_free(stage->watch);
+        stage->watch = NULL;
+        folder_remove(folder_path(stage->folder, "run"));
+    }
 }
 
 TEST_IN(checkpoints, a_half_written_state_file_is_read_again_when_it_is_whole)
