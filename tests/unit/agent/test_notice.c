@@ -10,40 +10,32 @@
 #include "tests/unit/folder.h"
 
 static struct watch watch;
-static char folder[] = "/tmp/tfe-notice-XXXXXX";
+static char folder[FOLDER_BYTES];
 static char path[128];
 static char option[512];
 
 static int make(void **state)
 {
     (void)state;
-    memcpy(folder + sizeof folder - 7, "XXXXXX", 6);
-    assert_non_null(mkdtemp(folder));
-    (void)snprintf(path, sizeof path, "%s/notice", folder);
+    folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s", folder_path(folder, "notice"));
     watch_init(&watch);
-    return 0;
+    return setenv("NOTICE", path, 1);
 }
 
 static int end(void **state)
 {
     (void)state;
     watch_done(&watch);
-    if (unlink(path)) {
-        (void)rmdir(path);
-    }
-    return rmdir(folder);
+    folder_remove(folder);
+    return 0;
 }
 
 /* Writes the file atomically, by a rename. */
 static void put(const char *text)
 {
-    char hidden[160];
-    (void)snprintf(hidden, sizeof hidden, "%s.new", path);
-    FILE *file = fopen(hidden, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(rename(hidden, path), 0);
+    folder_write(folder_path(folder, "new"), text);
+    assert_int_equal(rename(folder_path(folder, "new"), path), 0);
 }
 
 static const struct agent_notice *preempt(void)
@@ -214,29 +206,31 @@ TEST_IN(file, that_appears_is_a_warning_and_goes_with_it)
     assert_true(preempt()->withdrawn);
 }
 
-TEST_IN(file, may_hold_the_seconds_that_are_left)
+TEST_IN(file, may_hold_the_seconds_that_are_left_and_anything_else_gives_no_time)
 {
+    static const struct {
+        const char *text;
+        int64_t ms;
+        bool is_uncertain;
+    } rows[] = {
+        {" 300\n", 300000, false},
+        {"90", 90000, false},
+        {"999999999999999999999", 86400000, false},
+        {"soon", GRACE_MS, true},
+        {"-5", GRACE_MS, true},
+        {"1e3", GRACE_MS, true},
+        {"30 40", GRACE_MS, true},
+        {"99999999999999999999x", GRACE_MS, true},
+    };
     watch_file();
-    put(" 300\n");
-    watch_until(&watch, watch.told == 1);
-    assert_false(preempt()->uncertain);
-    assert_true(watch_is_ahead(preempt()->deadline, 300000));
-    put("90");
-    watch_until(&watch, watch.told == 2);
-    assert_true(watch_is_ahead(preempt()->deadline, 90000));
-}
-
-TEST_IN(file, with_anything_else_in_it_is_a_warning_without_a_time)
-{
-    static const char *const texts[] = {"soon", "-5", "1e3", "30 40", "99999999999999999999x"};
-    watch_file();
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        put(texts[i]);
-        watch_until(&watch, watch.told);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        put(rows[i].text);
+        watch_until(&watch, watch.told == (i < 3 ? i + 1 : 4));
         watch_for(&watch, 40);
+        assert_true(watch_is_ahead(preempt()->deadline, rows[i].ms));
+        assert_int_equal(preempt()->uncertain, rows[i].is_uncertain);
     }
-    assert_int_equal(watch.told, 1);
-    assert_true(watch_is_ahead(preempt()->deadline, GRACE_MS));
+    assert_int_equal(watch.told, 4); /* the last five are the same notice */
 }
 
 TEST_IN(file, may_be_a_folder_or_a_pipe)
@@ -255,14 +249,6 @@ TEST_IN(file, whose_folder_is_not_there_is_no_warning)
     watch_start(&watch, "file:/nonexistent/x/y");
     watch_for(&watch, 60);
     assert_int_equal(watch.told, 0);
-}
-
-TEST_IN(file, may_hold_a_huge_number)
-{
-    watch_file();
-    put("999999999999999999999");
-    watch_until(&watch, watch.told == 1);
-    assert_true(watch_is_ahead(preempt()->deadline, 86400000));
 }
 
 /* Returns how often the event occurs in the log, to which stderr is redirected. */
@@ -297,20 +283,15 @@ TEST_IN(file, that_makes_sense_again_is_said_to_once)
 
 /* --- command --- */
 
-static void watch_command(const char *format)
+static void watch_command(const char *command)
 {
-    char command[256];
-    /* The path replaces each %s, at most two. */
-    (void)snprintf(command, sizeof command, "%.*s%s%s", (int)strcspn(format, "@"), format,
-                   strchr(format, '@') ? path : "",
-                   strchr(format, '@') ? strchr(format, '@') + 1 : "");
     (void)snprintf(option, sizeof option, "cmd:%s", command);
     watch_start(&watch, option);
 }
 
 TEST_IN(command, whose_exit_is_0_is_a_warning)
 {
-    watch_command("test -e @");
+    watch_command("test -e $NOTICE");
     watch_for(&watch, 100);
     assert_int_equal(watch.told, 0);
     put("");
@@ -324,7 +305,7 @@ TEST_IN(command, whose_exit_is_0_is_a_warning)
 
 TEST_IN(command, may_print_seconds_which_may_count_down)
 {
-    watch_command("cat @");
+    watch_command("cat $NOTICE");
     put("100");
     watch_until(&watch, watch.told == 1);
     assert_true(watch_is_ahead(preempt()->deadline, 100000));
@@ -337,6 +318,7 @@ TEST_IN(command, that_hangs_or_cannot_run_is_no_warning)
 {
     static const char *const commands[] = {"sleep 100", "/nonexistent", "exit 126", "kill -9 $$",
                                            "exit 1"};
+    watch.intervals.command_within_ms = 300;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         watch_command(commands[i]);
         watch_for(&watch, i == 0 ? 700 : 60);
@@ -350,7 +332,7 @@ TEST_IN(command, that_hangs_or_cannot_run_is_no_warning)
 
 TEST_IN(command, leaves_nothing_behind)
 {
-    watch_command("sleep 1000 & echo $! >@; exit 0");
+    watch_command("sleep 1000 & echo $! >$NOTICE; exit 0");
     watch_until(&watch, watch.told == 1);
     FILE *file = fopen(path, "r");
     int pid = 0;
@@ -359,23 +341,16 @@ TEST_IN(command, leaves_nothing_behind)
     watch_until(&watch, rig_is_gone(pid));
 }
 
-TEST_IN(command, inherits_no_token_and_reads_nothing)
-{
-    setenv("TFE_TOKEN", "secret", 1);
-    setenv("HARMLESS", "1", 1);
-    watch_command("test -z \"$TFE_TOKEN\" && test -n \"$HARMLESS\" && ! read x");
-    watch_until(&watch, watch.told == 1);
-    unsetenv("TFE_TOKEN");
-}
-
-TEST_IN(command, inherits_no_descriptor)
+TEST_IN(command, inherits_no_token_and_no_descriptor_and_reads_nothing)
 {
     struct tfe_reason reason;
+    setenv("TFE_TOKEN", "secret", 1);
+    setenv("HARMLESS", "1", 1);
     assert_int_equal(notice_selection_place(&watch.choice, "127.0.0.1:1", &reason), 0);
-    (void)snprintf(option, sizeof option,
-                   "aws,cmd:test \"$(echo $(ls /proc/self/fd))\" = '0 1 2 3'");
-    watch_start(&watch, option);
+    watch_start(&watch, "aws,cmd:test -z \"$TFE_TOKEN\" && test -n \"$HARMLESS\" && ! read x && "
+                        "test \"$(echo $(ls /proc/self/fd))\" = '0 1 2 3'");
     watch_until(&watch, watch.told == 1);
+    unsetenv("TFE_TOKEN");
 }
 
 TEST_IN(command, may_print_a_lot)

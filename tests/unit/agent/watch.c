@@ -10,8 +10,8 @@ static const struct notice_intervals watch_pace = {
     .azure_first_ms = 5000,
     .file_ms = 10,
     .command_ms = 10,
-    .command_within_ms = 300,
-    .auto_ms = 400,
+    .command_within_ms = 5000,
+    .auto_ms = 5000,
     .answer_ms = 5000,
     .facts_ms = 10,
     .quiet_ms = 50,
@@ -24,6 +24,9 @@ static void watch_on_notice(void *ctx, const struct agent_notice *notice, const 
     w->last[notice->kind] = *notice;
     w->n[notice->kind]++;
     (void)snprintf(w->from, sizeof w->from, "%s", from);
+    if (w->runs_when_told) {
+        notice_watch_set_running(w->notices, true);
+    }
 }
 
 static void watch_on_cloud(void *ctx, const struct cloud_facts *facts)

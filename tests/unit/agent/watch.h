@@ -22,7 +22,8 @@ struct watch {
     struct notice_watch *notices;
     struct notice_selection choice;
     struct notice_intervals intervals;
-    unsigned told; /* in total */
+    unsigned told;       /* in total */
+    bool runs_when_told; /* a notice is followed by set_running at once */
     struct agent_notice last[NOTICE_OPERATOR + 1];
     unsigned n[NOTICE_OPERATOR + 1];
     char from[64];
