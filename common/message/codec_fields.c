@@ -557,7 +557,9 @@ FIELDS(gauges) = {{.name = NULL}};
 FIELDS(gauge) = {
     FIELD(gauge, 1, name, TEXT(1, STATE_MAX, is_line)),
     FIELD(gauge, 2, labels, TEXT(0, MSG_GAUGE_LABELS_MAX, is_line)),
-    FIELD(gauge, 3, value, NUMBER),
+    FIELD(gauge, 4, value, REAL),
+    FIELD(gauge, 5, type, TEXT(1, STATE_MAX, is_line), OR_NULL),
+    FIELD(gauge, 6, help, TEXT(1, MSG_SENTENCE_MAX, is_line), OR_NULL),
 };
 
 FIELDS(token_revoke) = {FIELD(token_revoke, 1, key, KEY)};

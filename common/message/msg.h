@@ -469,13 +469,14 @@ struct msg_gauges {
     char nothing;
 };
 
-/* GAUGE: one metric. Names that end in _total are counters, and so are histogram buckets: the label
- * `le` is the bucket's upper bound, "inf" for all. */
+/* GAUGE: one metric, named as in Prometheus. */
 #define MSG_GAUGE_LABELS_MAX 128
 struct msg_gauge {
     const char *name;   /* metric name, at most 64 bytes of a-z, 0-9 and _ */
-    const char *labels; /* labels such as "code=evicted" or "phase=stop,le=100"; "" if none */
-    uint64_t value;
+    const char *labels; /* labels such as "code=evicted" or "phase=stop,le=0.1"; "" if none */
+    double value;
+    const char *type; /* "gauge", "counter" or "histogram"; NULL except in a family's first GAUGE */
+    const char *help; /* description, a sentence; NULL except in a family's first GAUGE */
 };
 
 /* ENROLLED: the agent's own key, with the rights of the session in which it was requested. All

@@ -420,7 +420,9 @@ const struct record_schema schema_token = SCHEMA("key", token_fields, msg_token,
 static const struct record_field gauge_fields[] = {
     {.key = "name", .type = RECORD_TEXT, .offset = offsetof(struct msg_gauge, name)},
     {.key = "labels", .type = RECORD_LABELS, .offset = offsetof(struct msg_gauge, labels)},
-    {.key = "value", .type = RECORD_U64, .offset = offsetof(struct msg_gauge, value)},
+    {.key = "value", .type = RECORD_REAL, .offset = offsetof(struct msg_gauge, value)},
+    {.key = "type", .type = RECORD_TEXT, .offset = offsetof(struct msg_gauge, type)},
+    {.key = "help", .type = RECORD_TEXT, .offset = offsetof(struct msg_gauge, help)},
 };
 
 const struct record_schema schema_gauge = SCHEMA(NULL, gauge_fields, msg_gauge, msg_gauge);

@@ -8,14 +8,14 @@
 #include "common/text/escape.h"
 #include "server/ctl/verb.h"
 
-/* Takes the labels of the gauge "build_info", "version=0.1.0,commit=4f3c". A server without that
- * gauge has an unknown version: it is older than this verb. */
+/* Takes the labels of the metric "tfe_build_info", "version=0.1.0,commit=4f3c". A server without
+ * that gauge has an unknown version: it is older than this verb. */
 static int show(const struct ctl_settings *settings, const char *operand, struct record_list *rows)
 {
     const struct msg_gauge *build = NULL;
     for (size_t i = 0; i < rows->n && !build; i++) {
         const struct msg_gauge *gauge = rows->v[i].at;
-        build = strcmp(gauge->name, "build_info") == 0 ? gauge : NULL;
+        build = strcmp(gauge->name, "tfe_build_info") == 0 ? gauge : NULL;
     }
     if (settings->json) {
         json_t *row = build ? record_json(&schema_gauge, build) : NULL;

@@ -131,11 +131,20 @@ const struct session *pool_node_session(const struct pool_node *node);
 void pool_execute_order(struct pool *p, struct pool_node *node, const struct tfe_msg *order,
                         struct operator_response *ret);
 
-/* Receives a number about the pool and one label of it; key is NULL if it has no label. */
-typedef void pool_gauge_fn(void *ctx, const char *name, const char *key, const char *of,
-                           uint64_t value);
-/* Reports the present numbers of the pool and its queue. */
-void pool_count(struct pool *p, pool_gauge_fn *add, void *ctx);
+/* Number of states of pool nodes. */
+#define POOL_NODE_STATES 6
+
+/* Nodes and submitted jobs by state, and how long the oldest waiting job has waited. */
+struct pool_counts {
+    struct pool_count {
+        const char *state;
+        uint32_t n;
+    } nodes[POOL_NODE_STATES], jobs[STATE_CANCELLED + 1 - STATE_WAITING];
+    int64_t oldest_ms;
+    uint64_t assigned, released; /* nodes that were given to a job, or taken from one, ever */
+};
+/* Counts the nodes of the pool and its queue. */
+void pool_count(struct pool *p, struct pool_counts *ret);
 
 /* Returns true if the job was submitted and is not over, or has pool nodes. */
 bool pool_holds(const struct pool *p, const char *job);

@@ -205,6 +205,7 @@ enum node_state {
                     job */
     NODE__COUNT
 };
+_Static_assert(NODE__COUNT == POOL_NODE_STATES, "each has a count");
 static const char *const node_states[NODE__COUNT] = {
     [NODE_FREE] = "free", [NODE_ASSIGNED] = "assigned", [NODE_LEAVING] = "leaving",
     [NODE_AWAY] = "away", [NODE_RESTING] = "resting",   [NODE_WARNED] = "warned",
@@ -279,17 +280,21 @@ int rows_pool(struct pool *p, struct rows **ret)
 
 /* --- metrics --- */
 
-void pool_count(struct pool *p, pool_gauge_fn *add, void *ctx)
+void pool_count(struct pool *p, struct pool_counts *ret)
 {
     const int64_t now = clock_wall().ms;
-    uint64_t nodes[NODE__COUNT] = {0};
-    uint64_t jobs[CONDITION__COUNT] = {0};
-    int64_t oldest_ms = 0;
     const struct pool_job *job;
     struct pool_node *node;
+    *ret = (struct pool_counts){.assigned = p->n_assigned, .released = p->n_released};
+    for (unsigned i = 0; i < NODE__COUNT; i++) {
+        ret->nodes[i].state = node_states[i];
+    }
+    for (unsigned i = STATE_WAITING; i <= STATE_CANCELLED; i++) {
+        ret->jobs[i - STATE_WAITING].state = msg_job_state_name((enum tfe_job_state)i);
+    }
     RB_FOREACH(node, pool_tree, &p->nodes)
     {
-        nodes[state_of(node)]++;
+        ret->nodes[state_of(node)].n++;
     }
     TAILQ_FOREACH(job, &p->jobs, link)
     {
@@ -297,19 +302,10 @@ void pool_count(struct pool *p, pool_gauge_fn *add, void *ctx)
             continue;
         }
         const enum tfe_job_state state = pool_job_state(job);
-        jobs[state]++;
+        ret->jobs[state - STATE_WAITING].n++;
         if (state == STATE_WAITING) {
             const int64_t ms = now - pool_job_condition(job)->at.ms;
-            oldest_ms = ms > oldest_ms ? ms : oldest_ms;
+            ret->oldest_ms = ms > ret->oldest_ms ? ms : ret->oldest_ms;
         }
     }
-    for (int i = 0; i < NODE__COUNT; i++) {
-        add(ctx, "pool_nodes", "state", node_states[i], nodes[i]);
-    }
-    for (unsigned i = STATE_WAITING; i < CONDITION__COUNT; i++) {
-        add(ctx, "pool_jobs", "state", msg_job_state_name((enum tfe_job_state)i), jobs[i]);
-    }
-    add(ctx, "pool_queue_oldest_ms", NULL, NULL, (uint64_t)oldest_ms);
-    add(ctx, "pool_assigned_total", NULL, NULL, p->n_assigned);
-    add(ctx, "pool_released_total", NULL, NULL, p->n_released);
 }

@@ -4,7 +4,7 @@
 
 #include <dirent.h>
 #include <event2/buffer.h>
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +33,8 @@ struct ledger_sum {
     struct tfe_id job;
     uint64_t epoch;
     struct tfe_mono at;
-    bool is_known;
-    int64_t running_ms, standstill_ms;
-    double useful; /* percent; negative if unknown */
+    double trained_s, standstill_s;
+    double useful; /* ratio; NAN if unknown */
 };
 
 struct metrics {
@@ -54,8 +53,6 @@ struct scrape {
     bool is_up;
 };
 
-enum type { TYPE_GAUGE, TYPE_COUNTER, TYPE_HISTOGRAM };
-
 /* --- lines --- */
 
 struct out {
@@ -63,12 +60,12 @@ struct out {
     bool is_open;
 };
 
-static void head(const struct out *out, const char *family, enum type type, const char *help)
+/* Begins a family. Prometheus' text format names a counter with its suffix, OpenMetrics without. */
+static void head(const struct out *out, const char *family, const char *type, const char *help)
 {
-    static const char *const types[] = {"gauge", "counter", "histogram"};
-    const char *total = type == TYPE_COUNTER && !out->is_open ? "_total" : "";
+    const char *total = strcmp(type, "counter") == 0 && !out->is_open ? "_total" : "";
     (void)evbuffer_add_printf(out->to, "# HELP %s%s %s\n# TYPE %s%s %s\n", family, total, help,
-                              family, total, types[type]);
+                              family, total, type);
 }
 
 static void put_label(struct evbuffer *to, const char *value)
@@ -86,131 +83,63 @@ static void job_line(const struct out *out, const char *family, const char *job,
     (void)evbuffer_add_printf(out->to, "\"} %.15g\n", value);
 }
 
-static void line(const struct out *out, const char *family, double value)
-{
-    (void)evbuffer_add_printf(out->to, "%s %.15g\n", family, value);
-}
-
-static void one(const struct out *out, const char *family, enum type type, const char *help,
+/* Writes a family with one line. */
+static void one(const struct out *out, const char *family, const char *type, const char *help,
                 double value)
 {
-    char name[96];
     head(out, family, type, help);
-    (void)snprintf(name, sizeof(name), "%s%s", family, type == TYPE_COUNTER ? "_total" : "");
-    line(out, name, value);
+    (void)evbuffer_add_printf(out->to, "%s%s %.15g\n", family,
+                              strcmp(type, "counter") == 0 ? "_total" : "", value);
 }
 
 /* --- the server's numbers --- */
 
-static const struct family {
-    const char *gauge; /* name of the server's gauge, without _total, _bucket, _sum */
-    const char *name;
-    enum type type;
-    double scale; /* factor from the gauge to the metric */
-    const char *help;
-} families[] = {
-    {"build_info", "tfe_build_info", TYPE_GAUGE, 1, "Version and commit of the server."},
-    {"sessions", "tfe_sessions", TYPE_GAUGE, 1, "Connections that have shown a token."},
-    {"sessions_max", "tfe_sessions_max", TYPE_GAUGE, 1, "Maximum number of connections."},
-    {"half_open", "tfe_half_open", TYPE_GAUGE, 1, "Connections without a token yet."},
-    {"queued_bytes", "tfe_queued_bytes", TYPE_GAUGE, 1, "Bytes queued for peers."},
-    {"jobs", "tfe_jobs", TYPE_GAUGE, 1, "Jobs that the server knows."},
-    {"leases", "tfe_leases", TYPE_GAUGE, 1, "Nodes that hold a lease."},
-    {"nodes_connected", "tfe_nodes_connected", TYPE_GAUGE, 1, "Nodes with a connection."},
-    {"pool_nodes", "tfe_pool_nodes", TYPE_GAUGE, 1, "Nodes of the pool by state."},
-    {"pool_jobs", "tfe_pool_jobs", TYPE_GAUGE, 1, "Submitted jobs by state."},
-    {"pool_queue_oldest_ms", "tfe_pool_queue_oldest_seconds", TYPE_GAUGE, 0.001,
-     "How long the oldest job of the queue has waited for nodes."},
-    {"pool_assigned", "tfe_pool_assigned", TYPE_COUNTER, 1, "Nodes that were given to a job."},
-    {"pool_released", "tfe_pool_released", TYPE_COUNTER, 1, "Nodes that were taken from one."},
-    {"renewals", "tfe_renewals", TYPE_COUNTER, 1, "Renewals of leases."},
-    {"refusals", "tfe_refusals", TYPE_COUNTER, 1, "Messages that were refused."},
-    {"epochs", "tfe_epochs", TYPE_COUNTER, 1, "Epochs that began."},
-    {"standstill_ms", "tfe_epoch_phase_seconds", TYPE_HISTOGRAM, 0.001,
-     "Duration of the phases of an epoch's start; whole: from its cause to its first step."},
-    {"loop_lag_ms", "tfe_loop_lag_seconds", TYPE_HISTOGRAM, 0.001,
-     "Delay of the server's event loop."},
-    {"store_up", "tfe_store_up", TYPE_GAUGE, 1, "Whether the database accepts writes."},
-    {"store_waiting_rows", "tfe_store_waiting_rows", TYPE_GAUGE, 1, "Rows not written yet."},
-    {"store_write_ms", "tfe_store_write_seconds", TYPE_HISTOGRAM, 0.001,
-     "Duration of database transactions."},
-    {"server_cpu_ms", "tfe_server_cpu_seconds", TYPE_COUNTER, 0.001,
-     "Processor time of the server."},
-    {"server_memory_peak_bytes", "tfe_server_memory_peak_bytes", TYPE_GAUGE, 1,
-     "Peak memory of the server."},
-};
-
-/* Returns the family of a gauge and, in *ret, the suffix of its name, as "_bucket". NULL if tfe-web
- * does not know it. */
-static const struct family *family_of(const char *gauge, const char **ret_rest)
+/* Begins the family of its first number, whose name has the suffix of its type. */
+static void put_family(const struct out *out, const struct msg_gauge *gauge)
 {
-    static const char *const rests[] = {"", "_total", "_bucket", "_sum"};
-    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
-        const size_t n = strlen(families[i].gauge);
-        for (size_t k = 0; k < sizeof(rests) / sizeof(rests[0]); k++) {
-            if (strncmp(gauge, families[i].gauge, n) == 0 && strcmp(gauge + n, rests[k]) == 0) {
-                *ret_rest = rests[k];
-                return &families[i];
-            }
-        }
-    }
-    return NULL;
+    char family[96];
+    const char *suffix = strcmp(gauge->type, "counter") == 0     ? "_total"
+                         : strcmp(gauge->type, "histogram") == 0 ? "_bucket"
+                                                                 : "";
+    const size_t n = strlen(gauge->name);
+    const size_t n_suffix = strlen(suffix);
+    const bool has_suffix = n > n_suffix && strcmp(gauge->name + n - n_suffix, suffix) == 0;
+    (void)snprintf(family, sizeof(family), "%.*s", (int)(has_suffix ? n - n_suffix : n),
+                   gauge->name);
+    head(out, family, gauge->type, gauge->help);
 }
 
-/* Writes "phase=stop,le=100" as {phase="stop",le="0.1"}. without_le: omits the label le, which sums
- * and counts do not have. */
-static void put_labels(struct evbuffer *to, const char *labels, double scale, bool without_le)
+/* Writes "phase=stop,le=0.1" as {phase="stop",le="0.1"}. */
+static void put_labels(struct evbuffer *to, const char *labels)
 {
     const char *before = "{";
     while (*labels != '\0') {
-        size_t n = strcspn(labels, ",");
-        size_t key = strcspn(labels, "=");
-        bool is_le = key == 2 && strncmp(labels, "le", 2) == 0;
-        if (key < n && !(is_le && without_le)) {
+        char value[MSG_GAUGE_LABELS_MAX];
+        const size_t n = strcspn(labels, ",");
+        const size_t key = strcspn(labels, "=");
+        if (key < n) {
+            (void)snprintf(value, sizeof(value), "%.*s", (int)(n - key - 1), labels + key + 1);
             (void)evbuffer_add_printf(to, "%s%.*s=\"", before, (int)key, labels);
-            if (is_le && strncmp(labels + 3, "inf", 3) == 0) {
-                (void)evbuffer_add_printf(to, "+Inf");
-            } else if (is_le) {
-                (void)evbuffer_add_printf(to, "%g", strtod(labels + 3, NULL) * scale);
-            } else {
-                char value[MSG_GAUGE_LABELS_MAX];
-                (void)snprintf(value, sizeof(value), "%.*s", (int)(n - key - 1), labels + key + 1);
-                put_label(to, value);
-            }
+            put_label(to, value);
             (void)evbuffer_add_printf(to, "\"");
             before = ",";
         }
         labels += n;
         labels += *labels == ',';
     }
-    (void)evbuffer_add_printf(to, "%s", before[0] == ',' ? "} " : " ");
+    (void)evbuffer_add_printf(to, "%s", before[0] == ',' ? "}" : "");
 }
 
 static void put_gauges(const struct out *out, const struct record_list *gauges)
 {
-    const struct family *at = NULL;
     for (size_t i = 0; i < gauges->n; i++) {
         const struct msg_gauge *gauge = gauges->v[i].at;
-        const char *rest;
-        const struct family *family = family_of(gauge->name, &rest);
-        if (!family) {
-            continue; /* from a newer server */
+        if (gauge->type && gauge->help) {
+            put_family(out, gauge);
         }
-        if (family != at) {
-            head(out, family->name, family->type, family->help);
-            at = family;
-        }
-        bool is_bucket = strcmp(rest, "_bucket") == 0;
-        (void)evbuffer_add_printf(out->to, "%s%s", family->name, rest);
-        put_labels(out->to, gauge->labels, family->scale, false);
-        (void)evbuffer_add_printf(out->to, "%.15g\n",
-                                  (double)gauge->value * (is_bucket ? 1 : family->scale));
-        const char *le = is_bucket ? strstr(gauge->labels, "le=inf") : NULL;
-        if (le) {
-            (void)evbuffer_add_printf(out->to, "%s_count", family->name);
-            put_labels(out->to, gauge->labels, family->scale, true);
-            (void)evbuffer_add_printf(out->to, "%" PRIu64 "\n", gauge->value);
-        }
+        (void)evbuffer_add_printf(out->to, "%s", gauge->name);
+        put_labels(out->to, gauge->labels);
+        (void)evbuffer_add_printf(out->to, " %.15g\n", gauge->value);
     }
 }
 
@@ -231,133 +160,104 @@ static struct ledger_sum *sum_of(struct metrics *metrics, const char *job)
     return NULL;
 }
 
-enum of_job {
-    JOB_MEMBERS,
-    JOB_NODES,
-    JOB_MIN,
-    JOB_MAX,
-    JOB_EPOCH,
-    JOB_IS_RUNNING,
-    JOB_IS_WAITING,
-    JOB_RESTARTS,
-    JOB_RESTARTS_LEFT,
-    JOB_STEP,
-    JOB_STEPS_PER_S,
-    JOB_STATE_MEMORY,
-    JOB_STANDSTILL,
-    JOB_TRAINED,
-    JOB_USEFUL,
-    JOB__COUNT
-};
-
-static const struct {
-    const char *name, *help;
-    bool is_of_one; /* a sum over jobs has no meaning */
-} job_families[JOB__COUNT] = {
-    [JOB_MEMBERS] = {"tfe_job_members", "Nodes of the job's epoch.", false},
-    [JOB_NODES] = {"tfe_job_nodes", "Nodes of the job, including spares.", false},
-    [JOB_MIN] = {"tfe_job_nodes_min", "Minimum number of nodes.", false},
-    [JOB_MAX] = {"tfe_job_nodes_max", "Maximum number of nodes.", false},
-    [JOB_EPOCH] = {"tfe_job_epoch", "Number of its epoch.", true},
-    [JOB_IS_RUNNING] = {"tfe_job_running", "Whether it trains.", false},
-    [JOB_IS_WAITING] = {"tfe_job_waiting", "Whether it waits for something.", false},
-    [JOB_RESTARTS] = {"tfe_job_restarts_used", "Restarts of its budget that are used up.", false},
-    [JOB_RESTARTS_LEFT] = {"tfe_job_restarts_left", "Restarts that its budget has left.", false},
-    [JOB_STEP] = {"tfe_job_step", "Last step that its scripts reported.", true},
-    [JOB_STEPS_PER_S] = {"tfe_job_steps_per_second",
-                         "Steps per second, if its scripts report steps.", false},
-    [JOB_STATE_MEMORY] = {"tfe_job_state_memory_bytes",
-                          "Memory that its agents lend for the state of their trainers.", false},
-    [JOB_STANDSTILL] = {"tfe_job_standstill_seconds", "Total downtime.", false},
-    [JOB_TRAINED] = {"tfe_job_trained_seconds", "Total training time.", false},
-    [JOB_USEFUL] = {"tfe_job_useful_ratio",
-                    "Training time as a share of training time and downtime.", true},
-};
-
-/* Returns false if the value is unknown. */
-static bool value_of(struct metrics *metrics, const struct msg_status_job *job, enum of_job what,
-                     double *ret)
+/* Numbers of a job that are no fields of its record. NAN: unknown. */
+static double running(struct metrics *metrics, const struct msg_status_job *job)
 {
-    const struct ledger_sum *sum = what >= JOB_STANDSTILL ? sum_of(metrics, job->job) : NULL;
-    bool has_sum = sum && sum->is_known;
-    switch (what) {
-    case JOB_MEMBERS:
-        *ret = job->members;
-        return true;
-    case JOB_NODES:
-        *ret = job->nodes;
-        return true;
-    case JOB_MIN:
-        *ret = job->min_nodes;
-        return true;
-    case JOB_MAX:
-        *ret = job->max_nodes;
-        return true;
-    case JOB_EPOCH:
-        *ret = (double)job->epoch;
-        return true;
-    case JOB_IS_RUNNING:
-        *ret = is_running(job);
-        return true;
-    case JOB_IS_WAITING:
-        *ret = job->waits != NULL;
-        return true;
-    case JOB_RESTARTS:
-        *ret = job->restarts;
-        return true;
-    case JOB_RESTARTS_LEFT:
-        *ret = job->restarts_left;
-        return true;
-    case JOB_STEP:
-        *ret = (double)job->step;
-        return job->has_step;
-    case JOB_STEPS_PER_S:
-        *ret = job->steps_per_s;
-        return job->has_steps_per_s;
-    case JOB_STATE_MEMORY:
-        *ret = (double)job->memory_bytes;
-        return true;
-    case JOB_STANDSTILL:
-        *ret = has_sum ? (double)sum->standstill_ms / 1000 : 0;
-        return has_sum;
-    case JOB_TRAINED:
-        *ret = has_sum ? (double)sum->running_ms / 1000 : 0;
-        return has_sum;
-    case JOB_USEFUL:
-        *ret = has_sum ? sum->useful / 100 : 0;
-        return has_sum && sum->useful >= 0;
-    case JOB__COUNT:
-        break;
-    }
-    return false;
+    return is_running(job);
 }
 
-static void put_jobs(const struct out *out, struct metrics *metrics, const struct record_list *jobs)
+static double waiting(struct metrics *metrics, const struct msg_status_job *job)
 {
-    for (unsigned what = 0; what < JOB__COUNT; what++) {
-        unsigned n = 0;
-        unsigned rest = 0;
-        double others = 0;
-        head(out, job_families[what].name, TYPE_GAUGE, job_families[what].help);
-        for (size_t i = 0; i < jobs->n; i++) {
-            const struct msg_status_job *job = jobs->v[i].at;
-            double value;
-            if (jobs->v[i].schema != &schema_job || msg_job_is_over(job->state)) {
-                continue;
-            }
-            bool is_known = value_of(metrics, job, (enum of_job)what, &value);
-            if (n++ < METRICS_JOBS_MAX) {
-                if (is_known) {
-                    job_line(out, job_families[what].name, job->job, value);
-                }
-            } else if (is_known && !job_families[what].is_of_one) {
-                others += value;
-                rest++;
-            }
+    return job->waits != NULL;
+}
+
+static double standstill(struct metrics *metrics, const struct msg_status_job *job)
+{
+    const struct ledger_sum *sum = sum_of(metrics, job->job);
+    return sum ? sum->standstill_s : NAN;
+}
+
+static double trained(struct metrics *metrics, const struct msg_status_job *job)
+{
+    const struct ledger_sum *sum = sum_of(metrics, job->job);
+    return sum ? sum->trained_s : NAN;
+}
+
+static double useful(struct metrics *metrics, const struct msg_status_job *job)
+{
+    const struct ledger_sum *sum = sum_of(metrics, job->job);
+    return sum ? sum->useful : NAN;
+}
+
+static const struct job_family {
+    const char *name, *help;
+    const char *key; /* key of the field in the job's record; NULL if `value` computes it */
+    double (*value)(struct metrics *metrics, const struct msg_status_job *job);
+    bool is_of_one; /* a sum over jobs has no meaning */
+} job_families[] = {
+    {"tfe_job_members", "Nodes of the job's epoch.", .key = "members"},
+    {"tfe_job_nodes", "Nodes of the job, including spares.", .key = "nodes_known"},
+    {"tfe_job_nodes_min", "Minimum number of nodes.", .key = "min"},
+    {"tfe_job_nodes_max", "Maximum number of nodes.", .key = "max"},
+    {"tfe_job_epoch", "Number of its epoch.", .key = "epoch", .is_of_one = true},
+    {"tfe_job_running", "Whether it trains.", .value = running},
+    {"tfe_job_waiting", "Whether it waits for something.", .value = waiting},
+    {"tfe_job_restarts_used", "Restarts of its budget that are used up.", .key = "restarts"},
+    {"tfe_job_restarts_left", "Restarts that its budget has left.", .key = "restarts_left"},
+    {"tfe_job_step", "Last step that its scripts reported.", .key = "step", .is_of_one = true},
+    {"tfe_job_steps_per_second", "Steps per second, if its scripts report steps.",
+     .key = "steps_per_s"},
+    {"tfe_job_state_memory_bytes", "Memory that its agents lend for the state of their trainers.",
+     .key = "memory_bytes"},
+    {"tfe_job_standstill_seconds", "Total downtime.", .value = standstill},
+    {"tfe_job_trained_seconds", "Total training time.", .value = trained},
+    {"tfe_job_useful_ratio", "Training time as a share of training time and downtime.",
+     .value = useful, .is_of_one = true},
+};
+
+/* Returns NAN if the value is unknown. */
+static double value_of(struct metrics *metrics, const struct msg_status_job *job,
+                       const struct job_family *family)
+{
+    char buf[RECORD_TEXT_MAX];
+    const void *row = job;
+    if (!family->key) {
+        return family->value(metrics, job);
+    }
+    const struct record_field *field = record_find_field(&schema_job, family->key, NULL, &row);
+    const struct record_value value = record_value(field, row, buf);
+    if (value.form == RECORD_IS_REAL) {
+        return value.real;
+    }
+    return value.form == RECORD_IS_NUMBER ? (double)value.number : NAN;
+}
+
+static void put_job_family(const struct out *out, struct metrics *metrics,
+                           const struct record_list *jobs, const struct job_family *family)
+{
+    unsigned n = 0;
+    unsigned rest = 0;
+    double others = 0;
+    head(out, family->name, "gauge", family->help);
+    for (size_t i = 0; i < jobs->n; i++) {
+        const struct msg_status_job *job = jobs->v[i].at;
+        if (jobs->v[i].schema != &schema_job || msg_job_is_over(job->state)) {
+            continue;
         }
-        if (rest > 0) {
-            job_line(out, job_families[what].name, "", others);
+        const double value = value_of(metrics, job, family);
+        const bool has_line = n++ < METRICS_JOBS_MAX;
+        if (isnan(value)) {
+            continue;
         }
+        if (has_line) {
+            job_line(out, family->name, job->job, value);
+        } else if (!family->is_of_one) {
+            others += value;
+            rest++;
+        }
+    }
+    if (rest > 0) {
+        job_line(out, family->name, "", others);
     }
 }
 
@@ -389,27 +289,27 @@ static void put_own(const struct out *out, const struct metrics *metrics)
     if (fds) {
         (void)closedir(fds);
     }
-    one(out, "tfe_web_connections", TYPE_GAUGE, "HTTP connections.", http_connections(web->http));
-    one(out, "tfe_web_connections_shut", TYPE_COUNTER,
+    one(out, "tfe_web_connections", "gauge", "HTTP connections.", http_connections(web->http));
+    one(out, "tfe_web_connections_shut", "counter",
         "HTTP connections closed for being slow or to make room.", (double)http_shut(web->http));
-    one(out, "tfe_web_requests", TYPE_COUNTER, "HTTP requests.", (double)web->n_requests);
-    one(out, "tfe_web_pages", TYPE_GAUGE, "Open event streams.",
+    one(out, "tfe_web_requests", "counter", "HTTP requests.", (double)web->n_requests);
+    one(out, "tfe_web_pages", "gauge", "Open event streams.",
         shares_count(web->shares, SHARE_STREAMS));
-    one(out, "tfe_web_pages_cut", TYPE_COUNTER, "Event streams closed by tfe-web.",
+    one(out, "tfe_web_pages_cut", "counter", "Event streams closed by tfe-web.",
         (double)web->n_cut);
     if (getrusage(RUSAGE_SELF, &use) == 0) {
-        one(out, "process_cpu_seconds", TYPE_COUNTER, "Processor time of this program.",
+        one(out, "process_cpu_seconds", "counter", "Processor time of this program.",
             seconds(use.ru_utime) + seconds(use.ru_stime));
     }
-    one(out, "process_resident_memory_bytes", TYPE_GAUGE, "Memory of this program.",
+    one(out, "process_resident_memory_bytes", "gauge", "Memory of this program.",
         (double)pages * (double)sysconf(_SC_PAGESIZE));
-    one(out, "process_open_fds", TYPE_GAUGE, "Open descriptors of this program.",
+    one(out, "process_open_fds", "gauge", "Open descriptors of this program.",
         open_files > 3 ? open_files - 3 : 0);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        one(out, "process_max_fds", TYPE_GAUGE, "Maximum number of descriptors of this program.",
+        one(out, "process_max_fds", "gauge", "Maximum number of descriptors of this program.",
             (double)files.rlim_cur);
     }
-    one(out, "process_start_time_seconds", TYPE_GAUGE, "When this program started, since 1970.",
+    one(out, "process_start_time_seconds", "gauge", "When this program started, since 1970.",
         metrics->started);
 }
 
@@ -431,10 +331,10 @@ static void show(struct call *call)
         reply_problem(call_end(call), 503, "no_memory", "out of memory");
         return;
     }
-    one(&out, "tfe_up", TYPE_GAUGE, "Whether the server responds.", scrape->is_up);
+    one(&out, "tfe_up", "gauge", "Whether the server responds.", scrape->is_up);
     put_gauges(&out, &scrape->gauges);
-    if (scrape->is_up) {
-        put_jobs(&out, scrape->metrics, &scrape->jobs);
+    for (size_t i = 0; scrape->is_up && i < sizeof(job_families) / sizeof(job_families[0]); i++) {
+        put_job_family(&out, scrape->metrics, &scrape->jobs, &job_families[i]);
     }
     put_own(&out, scrape->metrics);
     if (out.is_open) {
@@ -449,20 +349,16 @@ static void show(struct call *call)
 static bool is_old(const struct ledger_sum *sum, const struct msg_status_job *job,
                    struct tfe_mono now)
 {
-    return !sum || !sum->is_known || sum->epoch != job->epoch ||
+    return !sum || sum->epoch != job->epoch ||
            (is_running(job) && tfe_mono_sub(now, sum->at) > LEDGER_OLD_MS);
 }
 
-/* Returns the entry for the job: its own, a free one, or the one that was read longest ago. */
+/* Returns the entry for the job: its own, or the one that was read longest ago; a free one was
+ * never read. */
 static struct ledger_sum *place_of(struct metrics *metrics, const char *job)
 {
     struct ledger_sum *place = sum_of(metrics, job);
-    for (size_t i = 0; !place && i < METRICS_JOBS_MAX; i++) {
-        place = metrics->sums[i].job.text[0] == '\0' ? &metrics->sums[i] : NULL;
-    }
-    for (size_t i = 0;
-         !sum_of(metrics, job) && (!place || place->job.text[0] != '\0') && i < METRICS_JOBS_MAX;
-         i++) {
+    for (size_t i = 0; !sum_of(metrics, job) && i < METRICS_JOBS_MAX; i++) {
         if (!place || tfe_mono_before(metrics->sums[i].at, place->at)) {
             place = &metrics->sums[i];
         }
@@ -482,10 +378,9 @@ static void on_ledger(struct call *call)
     epochs_sum(&call->ask.list, clock_wall(), &total);
     *sum = (struct ledger_sum){.epoch = job->epoch,
                                .at = clock_mono(),
-                               .is_known = true,
-                               .running_ms = total.running,
-                               .standstill_ms = total.standstill_all,
-                               .useful = total.useful};
+                               .trained_s = (double)total.running / 1e3,
+                               .standstill_s = (double)total.standstill_all / 1e3,
+                               .useful = total.useful >= 0 ? total.useful / 100 : NAN};
     (void)id_set(&sum->job, call->name);
     record_list_done(&call->ask.list);
     next_ledger(call);

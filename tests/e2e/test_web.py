@@ -61,8 +61,8 @@ def test_api_says_what_tfe_ctl_says(web, fleet, ctl):
 
     def numbers():
         return {g["name"]: g["value"] for g in web.get("/api/v1/gauges")["gauges"]}
-    assert numbers()["leases"] == numbers()["nodes_connected"] == 2
-    wait_until(lambda: numbers()["renewals_total"] > 0, what="a renewal")
+    assert numbers()["tfe_leases"] == numbers()["tfe_nodes_connected"] == 2
+    wait_until(lambda: numbers()["tfe_renewals_total"] > 0, what="a renewal")
     fleet.order("exit 0")
 
 

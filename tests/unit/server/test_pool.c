@@ -315,15 +315,19 @@ TEST_IN(pool, number_of_ps_is_changed_only_where_a_job_has_some)
     assert_int_equal(job_of("j")->max_nodes, 5);
 }
 
-static char counted[512];
-
-static void count(void *ctx, const char *name, const char *key, const char *value, uint64_t n)
+/* Returns the counts that are not 0, as "free=1 assigned=1 ". */
+static const char *text_of(const struct pool_count *counts, size_t n)
 {
-    const size_t used = strlen(counted);
-    if (n > 0) {
-        (void)snprintf(counted + used, sizeof counted - used, "%s{%s}=%u ", name,
-                       value ? value : "", (unsigned)n);
+    static char text[256];
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        if (counts[i].n > 0) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s=%u ", counts[i].state,
+                                     (unsigned)counts[i].n);
+        }
     }
+    return text;
 }
 
 TEST_IN(pool, nodes_and_jobs_are_counted_by_state)
@@ -337,11 +341,14 @@ TEST_IN(pool, nodes_and_jobs_are_counted_by_state)
     server_pass(700);
     assert_string_equal(server_submit(spec_of("l", 3, 3)), "done");
     server_pass(300);
-    counted[0] = '\0';
-    pool_count(server.pool, count, NULL);
-    assert_string_equal(counted, "pool_nodes{free}=1 pool_nodes{assigned}=1 pool_nodes{warned}=1 "
-                                 "pool_jobs{waiting}=2 pool_jobs{running}=1 "
-                                 "pool_queue_oldest_ms{}=1000 pool_assigned_total{}=1 ");
+    struct pool_counts counts;
+    pool_count(server.pool, &counts);
+    assert_string_equal(text_of(counts.nodes, POOL_NODE_STATES), "free=1 assigned=1 warned=1 ");
+    assert_string_equal(text_of(counts.jobs, sizeof(counts.jobs) / sizeof(counts.jobs[0])),
+                        "waiting=2 running=1 ");
+    assert_int_equal(counts.oldest_ms, 1000);
+    assert_int_equal(counts.assigned, 1);
+    assert_int_equal(counts.released, 0);
 }
 
 /* --- restart of the server -------------------------------------------------------------------- */
