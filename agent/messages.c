@@ -25,6 +25,22 @@ void waiting_log(struct waiting *w, const char *sentence, uint32_t since_ms, uin
              LOG_U(up_to_ms ? "up_to_ms" : NULL, up_to_ms));
 }
 
+void waiting_renew(struct waiting *w, const struct msg_renewed *renewed, bool is_quiet)
+{
+    struct tfe_mono now = clock_mono();
+    if (renewed->waits) {
+        snprintf(w->reason, sizeof w->reason, "%s", renewed->waits);
+        w->until = tfe_mono_add(now, renewed->waits_ms);
+    }
+    if (renewed->no_wait) {
+        w->reason[0] = '\0';
+    }
+    if (w->reason[0] != '\0' && !is_quiet) {
+        int64_t left_ms = tfe_mono_sub(w->until, now);
+        waiting_log(w, w->reason, 0, left_ms > 0 ? (uint32_t)left_ms : 0);
+    }
+}
+
 void waiting_end(struct waiting *w)
 {
     *w = (struct waiting){.pause_ms = 0};

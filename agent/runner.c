@@ -374,16 +374,13 @@ static void log_event(struct runner *r, const struct agent_event *event)
             log_info("server_message",
                      LOG_S("reason", r->stop_reason)); /* nothing is left to stop */
         }
-    } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_RENEWED &&
-               !r->hold_pending) {
-        const struct msg_renewed *renewed = &event->msg->u.renewed;
-        if (renewed->waits) {
-            waiting_log(&r->waiting, renewed->waits, 0, renewed->waits_ms);
+    } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_RENEWED) {
+        waiting_renew(&r->waiting, &event->msg->u.renewed, r->hold_pending);
+    } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME) {
+        r->waiting.reason[0] = '\0'; /* the server sends it anew */
+        if (event->msg->u.welcome.says) {
+            log_info("server_message", LOG_S("reason", event->msg->u.welcome.says));
         }
-    }
-    if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME &&
-        event->msg->u.welcome.says) {
-        log_info("server_message", LOG_S("reason", event->msg->u.welcome.says));
     }
     r->job_was_over = r->job_was_over || (!r->server_spoke && event->type == AGENT_MESSAGE &&
                                           event->msg->type == MSG_FINISH);

@@ -281,6 +281,7 @@ FIELDS(renewed) = {
     FIELD(renewed, 4, spread_ms, DURATION),
     FIELD(renewed, 5, waits, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
     FIELD(renewed, 6, waits_ms, DURATION),
+    FIELD(renewed, 7, no_wait, FLAG),
 };
 
 FIELDS(prepare) = {

@@ -225,8 +225,11 @@ struct msg_renewed {
     uint32_t ttl_ms;
     uint32_t fence_ms;
     uint32_t spread_ms; /* replaces the reconnect spread of WELCOME; 0 if unchanged */
-    const char *waits;  /* sentence that says why the node does not train; NULL if none */
-    uint32_t waits_ms;  /* time until the wait ends at the latest; 0 if unknown */
+    /* sentence that says why the node does not train; NULL if it does, or if the sentence has not
+     * changed since the last one on this connection */
+    const char *waits;
+    uint32_t waits_ms; /* with waits: time until the wait ends at the latest; 0 if unknown */
+    bool no_wait;      /* the wait of the last sentence is over */
 };
 
 /* PREPARE: asks the node to prepare this epoch and answer READY. */

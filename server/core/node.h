@@ -65,6 +65,8 @@ struct node_session {
     uint32_t number;         /* number of the session, or NO_SESSION */
     uint32_t sent_spread_ms; /* latest reconnect spread sent to the node on this connection */
     uint64_t visit; /* number of the connection, never reused, whereas session numbers are */
+    uint64_t wait;  /* number of the text about its wait that the node has received; view.c */
+    bool has_wait;  /* that text says that the node waits */
 };
 
 /* Process ids of a node, for display. Written by on_trainer.c. */

@@ -333,6 +333,8 @@ static const char *ignored_options(struct rdzv *r, struct job *job, const struct
 static void welcome(struct rdzv *r, struct node *node, const char *says)
 {
     struct lease_terms terms = lease_terms(r, node);
+    node->session.wait = 0; /* the agent forgets what it waited for */
+    node->session.has_wait = false;
     send_node(r, node, MSG_WELCOME)->u.welcome = (struct msg_welcome){
         .node = node->id.text,
         .incarnation = r->config.incarnation,

@@ -29,7 +29,7 @@ void on_renew(struct rdzv *r, struct node *node, const struct msg_renew *renew)
     if (spread > node->session.sent_spread_ms) {
         renewed->spread_ms = node_note_spread(node, spread);
     }
-    renewed->waits = wait_text(r, node, &renewed->waits_ms);
+    wait_report(r, node, renewed);
 }
 
 void on_lease_over(struct rdzv *r, struct node *node)

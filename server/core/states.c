@@ -620,7 +620,7 @@ void job_settle(struct rdzv *r, struct job *job)
 {
     bool goes_on = true;
     job->is_touched = false;
-    wait_forget(job);
+    wait_change(&job->wait);
     if (job->persist.is_gone) { /* only the deletion of the job's record is outstanding */
         persist_retry(r, job);
         (void)wait_until(r, job, job->persist.retry_at);

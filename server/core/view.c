@@ -193,15 +193,6 @@ void rdzv_view_reason(const struct rdzv *r, struct msg_status_job *row, char buf
     row->reason = buf[0] != '\0' ? buf : NULL;
 }
 
-void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *row, char buf[MSG_SENTENCE_MAX])
-{
-    const struct job *job = job_find(r, row->job);
-    if (job) {
-        row->waits = wait_describe(r, job, NULL, buf, &row->waits_ms) ? buf : NULL;
-        row->waits_since_ms = row->waits ? wait_for_ms(r, job) : 0;
-    }
-}
-
 static enum tfe_node_role role_of(const struct node *node)
 {
     bool is_new = node->ready.host[0] == '\0';
@@ -251,17 +242,6 @@ int rdzv_get_session_node(const struct rdzv *r, uint32_t session, struct rdzv_se
                                       .rank = has_rank ? layout_rank(job, node->slot.index) : 0,
                                       .n_members = job->epoch.n_slots};
     return 0;
-}
-
-void rdzv_view_node_waits(const struct rdzv *r, const char *job_name, struct msg_status_node *row,
-                          char buf[MSG_SENTENCE_MAX])
-{
-    struct job *job = job_find(r, job_name);
-    const struct node *node = job ? node_find(job, row->node) : NULL;
-    uint32_t ms;
-    if (node && job->state == JOB_RUNNING) {
-        row->waits = wait_describe(r, job, node, buf, &ms) ? buf : NULL;
-    }
 }
 
 /* Sets the role and index of the node's first trainer, in jobs with roles. */
@@ -553,8 +533,10 @@ static bool for_the_end(const struct rdzv *r, const struct job *job, struct text
     return false;
 }
 
-bool wait_describe(const struct rdzv *r, const struct job *job, const struct node *node,
-                   char ret[MSG_SENTENCE_MAX], uint32_t *ret_ms)
+/* Writes what the node, or (NULL) the job, waits for. Returns false if it waits for nothing known.
+ * Sets *ret_ms to the time after which the wait is over at the latest, or to 0 if unknown. */
+static bool wait_describe(const struct rdzv *r, const struct job *job, const struct node *node,
+                          char ret[MSG_SENTENCE_MAX], uint32_t *ret_ms)
 {
     struct text text;
     text_init(&text, ret, MSG_SENTENCE_MAX);
@@ -589,21 +571,36 @@ bool wait_describe(const struct rdzv *r, const struct job *job, const struct nod
     return false;
 }
 
-const char *wait_text(struct rdzv *r, const struct node *node, uint32_t *ret_ms)
+void wait_report(struct rdzv *r, struct node *node, struct msg_renewed *ret)
 {
     struct job *job = node->job;
     struct wait *w = &job->wait;
-    if (job->state == JOB_RUNNING) { /* each node has its own text */
-        return wait_describe(r, job, node, r->sentence, ret_ms) ? r->sentence : NULL;
-    }
-    if (is_past(r, w->fresh_until)) {
-        bool waits = wait_describe(r, job, NULL, r->sentence, ret_ms);
-        text_setf(w->text, sizeof(w->text), "%s", waits ? r->sentence : "");
-        w->until = *ret_ms ? tfe_mono_add(r->now, *ret_ms) : TFE_MONO_NEVER;
+    const bool is_shared = job->state != JOB_RUNNING; /* while an epoch runs, each has its own */
+    if (w->is_due || (!is_shared && is_past(r, w->fresh_until))) {
+        w->number++;
+        w->is_due = false;
         w->fresh_until = tfe_mono_add(r->now, TEXT_FRESH_MS);
+        if (is_shared) {
+            uint32_t ms;
+            bool waits = wait_describe(r, job, NULL, r->sentence, &ms);
+            text_setf(w->text, sizeof(w->text), "%s", waits ? r->sentence : "");
+            w->until = ms ? tfe_mono_add(r->now, ms) : TFE_MONO_NEVER;
+        }
     }
-    *ret_ms = tfe_mono_is_never(w->until) ? 0 : ms_of(tfe_mono_sub(w->until, r->now));
-    return w->text[0] ? w->text : NULL;
+    if (node->session.wait == w->number) {
+        return;
+    }
+    node->session.wait = w->number;
+    bool waits = w->text[0] != '\0';
+    ret->waits = waits ? w->text : NULL;
+    if (!is_shared) {
+        waits = wait_describe(r, job, node, r->sentence, &ret->waits_ms);
+        ret->waits = waits ? r->sentence : NULL;
+    } else if (waits && !tfe_mono_is_never(w->until)) {
+        ret->waits_ms = ms_of(tfe_mono_sub(w->until, r->now));
+    }
+    ret->no_wait = node->session.has_wait && !waits;
+    node->session.has_wait = waits;
 }
 
 const char *wait_describe_switch(struct rdzv *r, struct job *job)
@@ -641,13 +638,8 @@ const char *wait_describe_switch(struct rdzv *r, struct job *job)
     return NULL;
 }
 
-void wait_forget(struct job *job)
-{
-    job->wait.fresh_until = (struct tfe_mono){0};
-}
-
-/* Returns how long the job has been in its state; 0 if unknown. */
-static uint32_t wait_since_ms(const struct rdzv *r, const struct job *job)
+/* Returns how long the job has been waiting for what wait_describe says; 0 if unknown. */
+static uint32_t wait_for_ms(const struct rdzv *r, const struct job *job)
 {
     struct tfe_mono since = r->now;
     if (job->state == JOB_WAITING) {
@@ -656,17 +648,28 @@ static uint32_t wait_since_ms(const struct rdzv *r, const struct job *job)
         since = job->phase.ready_since;
     } else if (job->state == JOB_PREPARING) {
         since = job->phase.switch_began;
-    } else if (job->state == JOB_RUNNING) {
-        since = job->epoch.started;
+    } else if (job->state == JOB_RUNNING && !tfe_mono_is_never(job->plan.newcomer_at)) {
+        since = job->plan.newcomer_at; /* when the first node that waits was READY */
     }
     return ms_of(tfe_mono_sub(r->now, since));
 }
 
-uint32_t wait_for_ms(const struct rdzv *r, const struct job *job)
+void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *row, char buf[MSG_SENTENCE_MAX])
 {
-    const struct tfe_mono newcomer = job->plan.newcomer_at;
-    if (job->state == JOB_RUNNING) { /* waiting to grow, since the first waiting node was READY */
-        return tfe_mono_is_never(newcomer) ? 0 : ms_of(tfe_mono_sub(r->now, newcomer));
+    const struct job *job = job_find(r, row->job);
+    if (job) {
+        row->waits = wait_describe(r, job, NULL, buf, &row->waits_ms) ? buf : NULL;
+        row->waits_since_ms = row->waits ? wait_for_ms(r, job) : 0;
     }
-    return wait_since_ms(r, job);
+}
+
+void rdzv_view_node_waits(const struct rdzv *r, const char *job_name, struct msg_status_node *row,
+                          char buf[MSG_SENTENCE_MAX])
+{
+    struct job *job = job_find(r, job_name);
+    const struct node *node = job ? node_find(job, row->node) : NULL;
+    uint32_t ms;
+    if (node && job->state == JOB_RUNNING) {
+        row->waits = wait_describe(r, job, node, buf, &ms) ? buf : NULL;
+    }
 }

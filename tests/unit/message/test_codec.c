@@ -105,7 +105,7 @@ static const struct tfe_msg samples[] = {
     M(PROCESSES, processes, 0, NULL, 0, NULL, 0),
     M(WELCOME, welcome, long_id, UINT64_MAX, MSG_RUN_MAX, D, D, D, D, D, long_sentence),
     M(WELCOME, welcome, "n", 0, 1, 1, 1, 1, 0, 0),
-    M(RENEWED, renewed, UINT64_MAX, D, D, D, long_sentence, D),
+    M(RENEWED, renewed, UINT64_MAX, D, D, D, long_sentence, D, true),
     M(RENEWED, renewed, 0, 1, 1, 0),
     M(PREPARE, prepare, MSG_NUMBER_MAX, true, true),
     M(PREPARE, prepare, 1, false, false),
