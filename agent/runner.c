@@ -523,10 +523,10 @@ static void on_notice(void *ctx, const struct agent_notice *notice, const char *
     on_event(ctx, &event);
 }
 
-static void on_cloud(void *ctx, const struct cloud_facts *facts)
+static void on_cloud(void *ctx, const struct cloud_info *info)
 {
     const struct runner *r = ctx;
-    report_cloud(r->report, facts);
+    report_cloud(r->report, info);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
@@ -639,15 +639,16 @@ static int make_parts(struct runner *r)
         .default_ps = s->default_ps,
         .ports = r->options->ports,
         .job = &r->config.job,
-        .node = r->config.node.text,
         .nproc = r->config.spec.nproc,
         .show = &r->show,
         .logs = r->logs,
         .on_line = on_line,
         .ring = &r->ring,
-        .socket = scripts_socket(r->scripts),
-        .preempt_file = scripts_preempt_file(r->scripts),
-        .tmp_dir = scripts_tmp_dir(r->scripts),
+        .environment = {.job = r->config.job.text,
+                        .node_id = r->config.node.text,
+                        .socket = scripts_socket(r->scripts),
+                        .preempt_file = scripts_preempt_file(r->scripts),
+                        .tmp_dir = scripts_tmp_dir(r->scripts)},
         .standby = &s->standby,
         .exit_grace_ms = r->config.exit_grace_ms,
         .require_cluster = r->config.spec.require_cluster,

@@ -17,7 +17,7 @@
 #include "common/cli/log.h"
 
 /* Interval of samples during training. It grows with the number of nodes, so that the server
- * receives at most 200 VITALS per second from a job. */
+ * receives at most 200 MACHINE_STATS per second from a job. */
 #define SAMPLE_MS 5000
 #define SAMPLE_PER_NODE_MS 5
 /* Delay before standbys are reported, because they come and go within a switch. */
@@ -58,9 +58,9 @@ struct report {
     struct sample sample;
 
     struct msg_machine_info machine_info; /* its texts are stored elsewhere */
-    bool has_facts;                       /* the numbers of the machine are set */
+    bool has_machine;                     /* the numbers of the machine are set */
     struct tfe_id tensorflow;
-    struct cloud_facts cloud;
+    struct cloud_info cloud;
     char failed_check[TFE_LABEL_MAX + 1]; /* "" if all pass */
     bool has_check;                       /* a check has failed since the start */
 
@@ -121,23 +121,23 @@ static void work(void *ctx)
     worker_unlock(r->worker);
 }
 
-/* --- FACTS --- */
+/* --- MACHINE_INFO --- */
 
 static const char *known(const char *text)
 {
     return text[0] != '\0' ? text : NULL;
 }
 
-static void send_facts(struct report *r)
+static void send_machine_info(struct report *r)
 {
-    if (!r->is_up || (!r->has_facts && !r->cloud.cloud && !r->has_check)) {
+    if (!r->is_up || (!r->has_machine && !r->cloud.cloud && !r->has_check)) {
         /* the cloud's facts and a failed check are sent without waiting for the machine's facts,
          * because the layout may depend on them */
         return;
     }
     struct tfe_msg msg = {.type = MSG_MACHINE_INFO, .u.machine_info = r->machine_info};
-    /* the thread no longer writes to machine once has_facts is set */
-    msg.u.machine_info.gpu = r->has_facts ? known(r->machine.gpu) : NULL;
+    /* the thread no longer writes to machine once has_machine is set */
+    msg.u.machine_info.gpu = r->has_machine ? known(r->machine.gpu) : NULL;
     msg.u.machine_info.tensorflow = known(r->tensorflow.text);
     msg.u.machine_info.cloud = r->cloud.cloud;
     msg.u.machine_info.zone = known(r->cloud.zone);
@@ -152,7 +152,7 @@ void report_check(struct report *r, const char *failed)
     if (strcmp(r->failed_check, text) != 0) {
         snprintf(r->failed_check, sizeof r->failed_check, "%s", text);
         r->has_check = true;
-        send_facts(r);
+        send_machine_info(r);
     }
 }
 
@@ -162,19 +162,19 @@ static void set_machine(struct report *r)
     r->machine_info.memory_mib = r->machine.memory_mib;
     r->machine_info.gpus = r->machine.gpus;
     r->machine_info.gpu_memory_mib = r->machine.gpu_memory_mib;
-    r->has_facts = true;
-    send_facts(r);
+    r->has_machine = true;
+    send_machine_info(r);
 }
 
-void report_cloud(struct report *r, const struct cloud_facts *cloud)
+void report_cloud(struct report *r, const struct cloud_info *cloud)
 {
     r->cloud = *cloud;
     r->machine_info.has_spot = cloud->has_spot;
     r->machine_info.is_spot = cloud->is_spot;
-    send_facts(r);
+    send_machine_info(r);
 }
 
-/* --- VITALS --- */
+/* --- MACHINE_STATS --- */
 
 static bool differs(uint64_t a, uint64_t b)
 {
@@ -182,7 +182,7 @@ static bool differs(uint64_t a, uint64_t b)
     return by > (a > b ? a : b) / NOISE;
 }
 
-static void send_vitals(struct report *r)
+static void send_machine_stats(struct report *r)
 {
     r->now.standby = r->options.standby ? r->options.standby(r->options.ctx) : WARMTH_NONE;
     const struct msg_machine_stats *a = &r->now;
@@ -215,7 +215,7 @@ static void apply_sample(struct report *r, const struct sample *sample)
         r->mark_step = r->step;
         r->mark_step_at = r->step_at;
     }
-    send_vitals(r);
+    send_machine_stats(r);
 }
 
 /* --- activity --- */
@@ -259,7 +259,7 @@ static void on_sample(void *ctx)
     struct sample sample = r->sample;
     r->sample.at = (struct tfe_mono){0};
     worker_unlock(r->worker);
-    if (is_read && !r->has_facts) {
+    if (is_read && !r->has_machine) {
         set_machine(r);
     }
     if (sample.at.ms != 0 && r->epoch != 0) {
@@ -291,14 +291,14 @@ static void on_sample_timer(evutil_socket_t fd, short what, void *ctx)
 
 static void on_settle(evutil_socket_t fd, short what, void *ctx)
 {
-    send_vitals(ctx);
+    send_machine_stats(ctx);
 }
 
 void report_standby(struct report *r, const char *tensorflow)
 {
     if (tensorflow && strcmp(r->tensorflow.text, tensorflow) != 0 &&
         id_set(&r->tensorflow, tensorflow) == 0) {
-        send_facts(r);
+        send_machine_info(r);
     }
     (void)timer_after(r->settle, SETTLE_MS);
 }
@@ -364,8 +364,8 @@ void report_up(struct report *r)
 {
     r->is_up = true;
     r->sent = (struct msg_machine_stats){.standby = WARMTH_NONE};
-    send_facts(r);
-    send_vitals(r);
+    send_machine_info(r);
+    send_machine_stats(r);
     if (r->unsent_metrics.epoch != 0 && !evtimer_pending(r->metrics_due, NULL)) {
         (void)timer_after(r->metrics_due, 0);
     }

@@ -1,7 +1,7 @@
-/* agent/server_report.h: reports this node to the server for operators: FACTS about the machine
- * (the server itself uses only whether it is a spot machine), VITALS (load, memory, time per
- * step) and METRICS of scripts. Samples are taken on a separate thread, and messages are rare,
- * so that they never delay a lease or an epoch. */
+/* agent/server_report.h: reports this node to the server for operators: MACHINE_INFO about the
+ * machine (the server itself uses only whether it is a spot machine), MACHINE_STATS (load, memory,
+ * time per step) and METRICS of scripts. Samples are taken on a separate thread, and messages are
+ * rare, so that they never delay a lease or an epoch. */
 #ifndef TFE_AGENT_SERVER_REPORT_H
 #define TFE_AGENT_SERVER_REPORT_H
 
@@ -11,7 +11,7 @@
 #include "common/base/time.h"
 #include "common/message/msg.h"
 
-struct cloud_facts;
+struct cloud_info;
 struct event_base;
 struct report;
 
@@ -40,7 +40,7 @@ void report_up(struct report *r);
 void report_down(struct report *r);
 
 /* Stores the cloud's description of the machine. */
-void report_cloud(struct report *r, const struct cloud_facts *cloud);
+void report_cloud(struct report *r, const struct cloud_info *cloud);
 
 /* Reports the first check of this machine that fails, in one line; NULL if all pass (health.h). */
 void report_check(struct report *r, const char *failed);

@@ -15,9 +15,7 @@ static int64_t send_interval_ms(const struct progress *p, struct step_context *t
 void progress_begin(struct progress *p, const struct step_context *t, uint64_t epoch,
                     uint32_t nodes)
 {
-    const struct msg_memory memory = p->memory;
-    *p = (struct progress){.all = {.epoch = epoch, .memory = memory},
-                           .memory = memory,
+    *p = (struct progress){.all = {.epoch = epoch, .memory = p->all.memory},
                            .nodes = nodes,
                            .is_sent = true,
                            .next_send_at = t->now};
@@ -75,7 +73,7 @@ int progress_apply(struct progress *p, struct step_context *t, uint32_t local,
     p->all.answers = report->answers > was.answers ? report->answers : was.answers;
     p->all.kept_answers =
         report->kept_answers > was.kept_answers ? report->kept_answers : was.kept_answers;
-    p->all.memory = p->memory = report->memory;
+    p->all.memory = report->memory;
     p->all.has_from = report->has_from;
     p->all.from_step = report->from_step;
     p->all.ends = was.ends || report->ends;
@@ -129,7 +127,7 @@ void progress_tick(struct progress *p, struct step_context *t)
 
 const struct msg_memory *progress_memory(const struct progress *p)
 {
-    return &p->memory;
+    return &p->all.memory;
 }
 
 struct tfe_mono progress_deadline(const struct progress *p, const struct step_context *t)

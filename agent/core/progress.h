@@ -5,11 +5,12 @@
 #include "agent/core/step_context.h"
 
 struct progress {
-    struct msg_progress all;  /* reports of all local trainers merged; epoch 0 if nothing runs */
-    struct msg_memory memory; /* state retained in this node's memory; it outlives its epoch */
-    uint32_t nodes;           /* number of nodes in the epoch */
-    uint64_t listeners;       /* bitmap by local rank of the trainers whose scripts listen */
-    bool is_sent;             /* the server has the current values */
+    /* Reports of all local trainers merged; epoch 0 if nothing runs. `memory`, the state retained
+     * in this node's memory, outlives its epoch. */
+    struct msg_progress all;
+    uint32_t nodes;               /* number of nodes in the epoch */
+    uint64_t listeners;           /* bitmap by local rank of the trainers whose scripts listen */
+    bool is_sent;                 /* the server has the current values */
     struct tfe_mono next_send_at; /* earliest time of the next message about steps */
 };
 _Static_assert(MSG_NPROC_MAX <= 64, "a bit of listeners each");

@@ -470,7 +470,7 @@ static void on_health(void *ctx, const char *reason)
     report_check(p->report, reason);
 }
 
-static void on_cloud(void *ctx, const struct cloud_facts *machine_info)
+static void on_cloud(void *ctx, const struct cloud_info *machine_info)
 {
     const struct pool *p = ctx;
     report_cloud(p->report, machine_info);

@@ -150,31 +150,31 @@ static void turn(struct source_poll *poll)
                    handle);
 }
 
-/* --- machine facts --- */
+/* --- machine info --- */
 
-static bool read_document(struct cloud_facts *facts, const struct http_response *response)
+static bool read_document(struct cloud_info *info, const struct http_response *response)
 {
     json_t *root = json_loadb(response->body, response->body_n, 0, NULL);
     const char *zone;
     const char *type;
     const bool is_valid =
         json_unpack(root, "{s:s,s:s}", "availabilityZone", &zone, "instanceType", &type) == 0 &&
-        source_text(facts->zone, zone, strlen(zone)) &&
-        source_text(facts->instance, type, strlen(type));
+        source_text(info->zone, zone, strlen(zone)) &&
+        source_text(info->instance, type, strlen(type));
     json_decref(root);
     return is_valid;
 }
 
 /* Parses "spot", "on-demand", "scheduled" or "capacity-block". */
-static bool read_life_cycle(struct cloud_facts *facts, const struct http_response *response)
+static bool read_life_cycle(struct cloud_info *info, const struct http_response *response)
 {
-    facts->has_spot = islower((unsigned char)response->body[0]) != 0;
-    facts->is_spot = strncmp(response->body, "spot", 4) == 0;
-    return facts->has_spot;
+    info->has_spot = islower((unsigned char)response->body[0]) != 0;
+    info->is_spot = strncmp(response->body, "spot", 4) == 0;
+    return info->has_spot;
 }
 
-static const struct source_fact facts[] = {
+static const struct source_query queries[] = {
     {DOCUMENT_PATH, read_document}, {LIFE_PATH, read_life_cycle}, {NULL, NULL}};
 
 const struct source_ops source_aws = {
-    .name = "aws", .size = sizeof(struct aws), .turn = turn, .facts = facts, .header = header};
+    .name = "aws", .size = sizeof(struct aws), .turn = turn, .queries = queries, .header = header};

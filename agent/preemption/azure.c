@@ -281,7 +281,7 @@ static void drained(struct source *s, bool is_drained)
     ((struct azure *)s->own)->is_drained = is_drained;
 }
 
-/* --- machine facts --- */
+/* --- machine info --- */
 
 static void header(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 {
@@ -290,7 +290,7 @@ static void header(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 
 /* Reads the zone as Kubernetes names it: region and zone number ("westeurope-2"), or the region
  * alone, because most machines have no zone. */
-static bool read_compute(struct cloud_facts *facts, const struct http_response *response)
+static bool read_compute(struct cloud_info *info, const struct http_response *response)
 {
     json_t *root = json_loadb(response->body, response->body_n, 0, NULL);
     const char *region;
@@ -302,21 +302,21 @@ static bool read_compute(struct cloud_facts *facts, const struct http_response *
     if (is_valid) {
         char both[CLOUD_TEXT_MAX + 1];
         const int n = snprintf(both, sizeof both, "%s%s%s", region, zone[0] ? "-" : "", zone);
-        is_valid = source_text(facts->zone, both, n > 0 ? (size_t)n : 0) &&
-                   source_text(facts->instance, type, strlen(type));
-        facts->has_spot = is_valid && priority;
-        facts->is_spot = facts->has_spot &&
-                         (strcasecmp(priority, "Spot") == 0 || strcasecmp(priority, "Low") == 0);
+        is_valid = source_text(info->zone, both, n > 0 ? (size_t)n : 0) &&
+                   source_text(info->instance, type, strlen(type));
+        info->has_spot = is_valid && priority;
+        info->is_spot = info->has_spot &&
+                        (strcasecmp(priority, "Spot") == 0 || strcasecmp(priority, "Low") == 0);
     }
     json_decref(root);
     return is_valid;
 }
 
-static const struct source_fact facts[] = {{NAME_PATH, read_compute}, {NULL, NULL}};
+static const struct source_query queries[] = {{NAME_PATH, read_compute}, {NULL, NULL}};
 
 const struct source_ops source_azure = {.name = "azure",
                                         .size = sizeof(struct azure),
                                         .turn = turn,
                                         .drained = drained,
-                                        .facts = facts,
+                                        .queries = queries,
                                         .header = header};

@@ -7,7 +7,7 @@
 #define CLOUD_TEXT_MAX 95
 
 /* Texts are "" if unknown. */
-struct cloud_facts {
+struct cloud_info {
     const char *cloud; /* name of the cloud as in --notice */
     char zone[CLOUD_TEXT_MAX + 1];
     char instance[CLOUD_TEXT_MAX + 1]; /* machine type */

@@ -130,7 +130,7 @@ static void stop(struct source *s)
     source_poll_stop(&gce->questions[1].poll);
 }
 
-/* --- machine facts --- */
+/* --- machine info --- */
 
 static void header(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 {
@@ -145,32 +145,32 @@ static bool read_name(char ret[CLOUD_TEXT_MAX + 1], const struct http_response *
     return source_text(ret, name, strcspn(name, " \r\n"));
 }
 
-static bool read_zone(struct cloud_facts *facts, const struct http_response *response)
+static bool read_zone(struct cloud_info *info, const struct http_response *response)
 {
-    return read_name(facts->zone, response);
+    return read_name(info->zone, response);
 }
 
-static bool read_type(struct cloud_facts *facts, const struct http_response *response)
+static bool read_type(struct cloud_info *info, const struct http_response *response)
 {
-    return read_name(facts->instance, response);
+    return read_name(info->instance, response);
 }
 
 /* A spot machine is reported as preemptible. */
-static bool read_preemptible(struct cloud_facts *facts, const struct http_response *response)
+static bool read_preemptible(struct cloud_info *info, const struct http_response *response)
 {
-    facts->is_spot = strncasecmp(response->body, "TRUE", 4) == 0;
-    facts->has_spot = facts->is_spot || strncasecmp(response->body, "FALSE", 5) == 0;
-    return facts->has_spot;
+    info->is_spot = strncasecmp(response->body, "TRUE", 4) == 0;
+    info->has_spot = info->is_spot || strncasecmp(response->body, "FALSE", 5) == 0;
+    return info->has_spot;
 }
 
-static const struct source_fact facts[] = {{PATH "zone", read_zone},
-                                           {PATH "machine-type", read_type},
-                                           {PATH "scheduling/preemptible", read_preemptible},
-                                           {NULL, NULL}};
+static const struct source_query queries[] = {{PATH "zone", read_zone},
+                                              {PATH "machine-type", read_type},
+                                              {PATH "scheduling/preemptible", read_preemptible},
+                                              {NULL, NULL}};
 
 const struct source_ops source_gce = {.name = "gce",
                                       .size = sizeof(struct gce),
                                       .start = start,
                                       .stop = stop,
-                                      .facts = facts,
+                                      .queries = queries,
                                       .header = header};

@@ -33,9 +33,9 @@ static void read_file(const char *path, char ret[HOLDS_MAX + 1])
 static void check_file(struct source *s, const char *path)
 {
     char text[HOLDS_MAX + 1];
-    struct stat facts;
+    struct stat st;
     struct tfe_mono deadline;
-    if (stat(path, &facts)) {
+    if (stat(path, &st)) {
         if (errno == ENOENT || errno == ENOTDIR) {
             source_works(s);
             source_withdraw(s, NOTICE_PREEMPT);

@@ -51,10 +51,10 @@ static void on_notice(void *ctx, const struct agent_notice *notice, const char *
     send_strongest(w, false);
 }
 
-static void on_cloud(void *ctx, const struct cloud_facts *facts)
+static void on_cloud(void *ctx, const struct cloud_info *info)
 {
     const struct pool_notices *w = ctx;
-    w->options.on_cloud(w->options.ctx, facts);
+    w->options.on_cloud(w->options.ctx, info);
 }
 
 struct pool_notices *pool_notices_new(const struct pool_notices_options *options)

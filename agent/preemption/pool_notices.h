@@ -19,7 +19,7 @@ struct pool_notices_options {
     const struct notice_selection *choice; /* copied */
     uint32_t grace_ms;                     /* deadline of a notice that names none */
     /* Called at most once with the available facts. */
-    void (*on_cloud)(void *ctx, const struct cloud_facts *facts);
+    void (*on_cloud)(void *ctx, const struct cloud_info *info);
     /* Sends a notice to the server; called only between pool_notices_up and pool_notices_down. */
     void (*send)(void *ctx, const struct msg_notice *notice);
     void *ctx;

@@ -21,7 +21,7 @@ const struct notice_intervals notice_intervals_default = {
     .command_within_ms = 30000,
     .auto_ms = 1000,
     .answer_ms = 5000,
-    .facts_ms = 10000,
+    .info_ms = 10000,
     .quiet_ms = 2000,
 };
 
@@ -36,10 +36,10 @@ static const struct source_ops *const table[FROM__COUNT] = {
 
 /* Queries of the facts about this machine, sent one after the other. */
 struct cloud_query {
-    struct source_poll poll;        /* must be first: a poll is cast to its cloud_query */
-    const struct source_fact *fact; /* current query */
-    unsigned failures;              /* failures of the current query */
-    struct cloud_facts facts;
+    struct source_poll poll;            /* must be first: a poll is cast to its cloud_query */
+    const struct source_query *current; /* current query */
+    unsigned failures;                  /* failures of the current query */
+    struct cloud_info info;
 };
 
 struct notice_watch {
@@ -96,15 +96,15 @@ static void update_kind(struct notice_watch *all, enum tfe_notice kind)
     }
 }
 
-/* --- machine facts --- */
+/* --- machine info --- */
 
-static void next_fact(struct cloud_query *query)
+static void next_query(struct cloud_query *query)
 {
     const struct notice_watch *all = query->poll.source->all;
-    const struct cloud_facts *f = &query->facts;
+    const struct cloud_info *f = &query->info;
     query->failures = 0;
-    query->fact++;
-    if (query->fact->path) {
+    query->current++;
+    if (query->current->path) {
         source_poll_after(&query->poll, 0);
         return;
     }
@@ -115,42 +115,43 @@ static void next_fact(struct cloud_query *query)
     all->options.on_cloud(all->ctx, f);
 }
 
-static const char *handle_fact(struct source_poll *poll, const struct http_response *response)
+static const char *handle_info(struct source_poll *poll, const struct http_response *response)
 {
     struct cloud_query *query = (struct cloud_query *)poll;
     if (response->status != 200 && response->status != 404) {
         return "not 200";
     }
-    if (response->status == 200 && !query->fact->read(&query->facts, response)) {
+    if (response->status == 200 && !query->current->read(&query->info, response)) {
         return "malformed";
     }
-    next_fact(query);
+    next_query(query);
     return NULL;
 }
 
-static void fact_failed(struct source_poll *poll, const char *reason)
+static void query_failed(struct source_poll *poll, const char *reason)
 {
     struct cloud_query *query = (struct cloud_query *)poll;
     log_debug("cloud_fact_failed", LOG_S("at", poll->path), LOG_S("reason", reason));
     if (++query->failures == TRIES) {
-        next_fact(query);
+        next_query(query);
     }
 }
 
-static void query_fact(struct source_poll *poll)
+static void send_query(struct source_poll *poll)
 {
     const struct cloud_query *query = (struct cloud_query *)poll;
-    poll->interval_ms = poll->source->options->intervals->facts_ms;
-    source_request(poll, query->fact->path, &(struct http_request){.method = "GET"}, handle_fact);
+    poll->interval_ms = poll->source->options->intervals->info_ms;
+    source_request(poll, query->current->path, &(struct http_request){.method = "GET"},
+                   handle_info);
 }
 
 static void found(struct notice_watch *all, struct source *s)
 {
-    if (all->options.on_cloud && s->ops->facts && !all->cloud.poll.source) {
-        all->cloud.fact = s->ops->facts;
-        all->cloud.facts.cloud = s->ops->name;
-        source_poll_start(&all->cloud.poll, s, query_fact);
-        all->cloud.poll.failed = fact_failed;
+    if (all->options.on_cloud && s->ops->queries && !all->cloud.poll.source) {
+        all->cloud.current = s->ops->queries;
+        all->cloud.info.cloud = s->ops->name;
+        source_poll_start(&all->cloud.poll, s, send_query);
+        all->cloud.poll.failed = query_failed;
     }
 }
 

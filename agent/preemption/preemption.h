@@ -6,7 +6,7 @@
 #include "agent/preemption/notice_selection.h"
 #include "common/cli/options.h"
 
-struct cloud_facts;
+struct cloud_info;
 struct event_base;
 struct notice_watch;
 
@@ -22,7 +22,7 @@ struct notice_intervals {
     uint32_t command_within_ms;
     uint32_t auto_ms; /* timeout of the first response of a service that may not exist */
     uint32_t answer_ms;
-    uint32_t facts_ms; /* retry interval for machine facts and for a service that was not found */
+    uint32_t info_ms; /* retry interval for machine facts and for a service that was not found */
     /* A node with an active notice is drained after no trainer has run for this long. An epoch
      * that was being prepared when the notice came has started by then. */
     uint32_t quiet_ms;
@@ -40,7 +40,7 @@ struct notice_watch_options {
     uint32_t grace_ms; /* deadline of a notice that names none (--preempt-grace) */
     /* Called at most once with the facts of the first cloud that is found; NULL
      * to skip the queries. */
-    void (*on_cloud)(void *ctx, const struct cloud_facts *facts);
+    void (*on_cloud)(void *ctx, const struct cloud_info *info);
 };
 
 /* Reports that the most urgent notice of a kind has changed; from is the name of its source. The

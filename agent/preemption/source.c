@@ -133,7 +133,7 @@ void source_poll_stop(struct source_poll *poll)
 void source_poll_after(struct source_poll *poll, uint32_t ms)
 {
     const struct source *s = poll->source;
-    timer_after(poll->timer, !s->is_found && s->is_silent ? s->options->intervals->facts_ms : ms);
+    timer_after(poll->timer, !s->is_found && s->is_silent ? s->options->intervals->info_ms : ms);
 }
 
 void source_start(struct source *s)

@@ -43,10 +43,10 @@ struct source_poll {
 };
 
 /* A query for one fact about the machine. */
-struct source_fact {
+struct source_query {
     const char *path; /* NULL ends the list */
     /* Reads a response with status 200. Returns false and changes nothing if it is malformed. */
-    bool (*read)(struct cloud_facts *facts, const struct http_response *response);
+    bool (*read)(struct cloud_info *info, const struct http_response *response);
 };
 
 struct source_ops {
@@ -57,7 +57,7 @@ struct source_ops {
     void (*stop)(struct source *s);         /* NULL if not needed; may be called twice */
     /* receives changes of the drained state; NULL if not needed */
     void (*drained)(struct source *s, bool is_drained);
-    const struct source_fact *facts; /* queries about the machine; clouds only */
+    const struct source_query *queries; /* queries about the machine; clouds only */
     /* writes the header of requests that name none; clouds only */
     void (*header)(const struct source *s, char ret[SOURCE_HEADER_MAX + 1]);
 };

@@ -38,28 +38,33 @@
 
 extern char **environ;
 
+/* One local trainer of the last spawn. */
+struct trainer {
+    struct trainers *all;
+    uint32_t local;        /* local rank */
+    struct output *output; /* NULL if it has ended */
+    const char *how;       /* how it was started; static text */
+    uint16_t port;
+    bool listens; /* listened at the last check */
+    /* how a watchdog found it late; ENDING_EXITED if none did */
+    enum tfe_ending late;
+    /* runs for the exit grace after the end of the script's main thread, with this exit status */
+    struct event *exit_timer;
+    uint32_t exit_code;
+    bool is_held; /* killed because the process outlived the exit grace */
+};
+
 struct trainers {
     struct trainers_options options;
     struct guard_link *guard;
     struct standbys *standbys;
     struct watch *watch;
-    /* how a watchdog found it late; ENDING_EXITED if none did */
-    enum tfe_ending late[MSG_NPROC_MAX];
     char late_reason[MSG_SENTENCE_MAX];
-    struct main_end {
-        struct event *timer; /* runs for the exit grace after the end of the script's main thread */
-        struct trainers *of;
-        uint32_t local, code; /* exit status of the script */
-        bool is_killed;       /* killed because the process outlived the exit grace */
-    } main_ends[MSG_NPROC_MAX];
     struct output_sink *sink;
-    struct output *output[MSG_NPROC_MAX];
     uint64_t epoch; /* epoch of the last spawn */
     uint32_t n;     /* number of trainers of the last spawn */
-    uint16_t listen_ports[MSG_NPROC_MAX];
-    bool listens[MSG_NPROC_MAX];    /* listened at the last check */
-    int64_t started_us;             /* time of the last spawn order */
-    const char *how[MSG_NPROC_MAX]; /* how the trainer was started; static text */
+    struct trainer trainers[MSG_NPROC_MAX];
+    int64_t started_us; /* time of the last spawn order */
     struct tfe_mono fence;
     struct event *listen_timer;
     uint32_t listen_check_ms;
@@ -78,16 +83,16 @@ static void report_event(struct trainers *t, struct agent_event event)
     t->options.on_event(t->options.ctx, &event);
 }
 
-static void end_output(struct trainers *t, uint32_t local)
+static void end_output(struct trainer *trainer)
 {
-    output_free(t->output[local]);
-    t->output[local] = NULL;
+    output_free(trainer->output);
+    trainer->output = NULL;
 }
 
 static void end_outputs(struct trainers *t)
 {
     for (uint32_t local = 0; local < t->options.nproc; local++) {
-        end_output(t, local);
+        end_output(&t->trainers[local]);
     }
 }
 
@@ -96,7 +101,7 @@ static void end_outputs(struct trainers *t)
 static void on_spawned(struct trainers *t, uint32_t local, pid_t pid)
 {
     log_debug("trainer_started", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
-              LOG_S("how", t->how[local]), LOG_I("after_us", clock_us() - t->started_us));
+              LOG_S("how", t->trainers[local].how), LOG_I("after_us", clock_us() - t->started_us));
     watch_spawned(t->watch, local, pid);
     report_event(t, (struct agent_event){.type = AGENT_SPAWNED, .process = {local, (uint32_t)pid}});
 }
@@ -113,7 +118,7 @@ static void spawn_failed(struct trainers *t, uint32_t slot, int error)
                                          .end = {.local_rank = slot,
                                                  .code = error == ENOENT ? 127u : 126u,
                                                  .tail = reason.text}});
-    end_output(t, slot);
+    end_output(&t->trainers[slot]);
     sweep_if_all_exited(t);
 }
 
@@ -128,55 +133,56 @@ static void late_tail(const struct trainers *t, const char *tail, char ret[MSG_T
     text_addf(&text, "%s%s%s", tail[0] ? "\n" : "", by_agent, t->late_reason);
 }
 
-static void main_end_forget(struct trainers *t, uint32_t local)
+static void exit_timer_stop(struct trainer *trainer)
 {
-    evtimer_del(t->main_ends[local].timer);
-    t->main_ends[local].is_killed = false;
+    evtimer_del(trainer->exit_timer);
+    trainer->is_held = false;
 }
 
 /* Kills a process that non-daemon threads or an atexit handler keep alive. */
-static void on_main_timer(evutil_socket_t fd, short what, void *ctx)
+static void on_exit_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    struct main_end *end = ctx;
-    struct trainers *t = end->of;
-    if (!t->guard || t->sweeping || !t->output[end->local]) {
+    struct trainer *trainer = ctx;
+    const struct trainers *t = trainer->all;
+    if (!t->guard || t->sweeping || !trainer->output) {
         return;
     }
-    end->is_killed = true;
-    log_warn("trainer_held", LOG_U("epoch", t->epoch), LOG_U("local_rank", end->local),
-             LOG_U("code", end->code),
+    trainer->is_held = true;
+    log_warn("trainer_held", LOG_U("epoch", t->epoch), LOG_U("local_rank", trainer->local),
+             LOG_U("code", trainer->exit_code),
              LOG_S("reason",
                    "the script's main thread has ended, and a thread or an atexit handler "
                    "holds the process for longer than --exit-grace"));
-    guard_link_signal(t->guard, end->local, SIGKILL);
+    guard_link_signal(t->guard, trainer->local, SIGKILL);
 }
 
 void trainers_main_ended(struct trainers *t, uint32_t local, uint32_t code)
 {
-    if (local < t->n && t->output[local] && !t->sweeping) {
-        t->main_ends[local].code = code;
-        timer_after(t->main_ends[local].timer, t->options.exit_grace_ms);
+    if (local < t->n && t->trainers[local].output && !t->sweeping) {
+        t->trainers[local].exit_code = code;
+        timer_after(t->trainers[local].exit_timer, t->options.exit_grace_ms);
     }
 }
 
 static void on_exited(struct trainers *t, uint32_t slot, int wait_status)
 {
+    struct trainer *trainer = &t->trainers[slot];
     const char *tail = "";
     char with_reason[MSG_TAIL_MAX];
     bool signalled = WIFSIGNALED(wait_status);
     /* the process may have exited just before the signal */
-    bool is_held = t->main_ends[slot].is_killed && signalled && WTERMSIG(wait_status) == SIGKILL;
-    main_end_forget(t, slot);
-    if (t->output[slot]) {
-        output_close(t->output[slot]);
+    bool is_held = trainer->is_held && signalled && WTERMSIG(wait_status) == SIGKILL;
+    exit_timer_stop(trainer);
+    if (trainer->output) {
+        output_close(trainer->output);
         bool has_failed =
-            is_held ? t->main_ends[slot].code != 0 : !signalled && WEXITSTATUS(wait_status) != 0;
-        tail = output_tail(t->output[slot], has_failed);
+            is_held ? trainer->exit_code != 0 : !signalled && WEXITSTATUS(wait_status) != 0;
+        tail = output_tail(trainer->output, has_failed);
     }
-    enum tfe_ending how = t->late[slot];
+    enum tfe_ending how = trainer->late;
     if (is_held) {
         signalled = false;
-        wait_status = (int)t->main_ends[slot].code << 8; /* encoded as in wait(2) */
+        wait_status = (int)trainer->exit_code << 8; /* encoded as in wait(2) */
     } else if (how != ENDING_EXITED) {
         late_tail(t, tail, with_reason);
         tail = with_reason;
@@ -191,7 +197,7 @@ static void on_exited(struct trainers *t, uint32_t slot, int wait_status)
         .tail = tail,
     };
     report_event(t, (struct agent_event){.type = AGENT_TRAINER_EXITED, .end = end});
-    end_output(t, slot);
+    end_output(trainer);
     sweep_if_all_exited(t);
 }
 
@@ -233,19 +239,19 @@ static void on_swept(struct trainers *t, pid_t stuck_pid)
 static uint64_t printed(void *ctx, uint32_t local)
 {
     const struct trainers *t = ctx;
-    return t->output[local] ? output_bytes(t->output[local]) : 0;
+    return t->trainers[local].output ? output_bytes(t->trainers[local].output) : 0;
 }
 
 static void on_late(void *ctx, uint32_t local, enum tfe_ending how, const char *reason)
 {
     struct trainers *t = ctx;
-    if (!t->guard || t->sweeping || !t->output[local]) {
+    if (!t->guard || t->sweeping || !t->trainers[local].output) {
         return;
     }
     log_warn("trainer_late", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
              LOG_S("how", msg_ending_name(how)), LOG_S("reason", reason));
     snprintf(t->late_reason, sizeof t->late_reason, "%s", reason);
-    t->late[local] = how;
+    t->trainers[local].late = how;
     guard_link_signal(t->guard, local, SIGKILL);
 }
 
@@ -354,12 +360,13 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
     }
     bool all = true;
     for (uint32_t i = 0; i < t->n; i++) {
-        if (!t->listens[i] && proc_descendant_listens(guard_link_pid(t->guard), t->listen_ports[i],
-                                                      &t->listen_diag)) {
-            t->listens[i] = true;
+        if (!t->trainers[i].listens &&
+            proc_descendant_listens(guard_link_pid(t->guard), t->trainers[i].port,
+                                    &t->listen_diag)) {
+            t->trainers[i].listens = true;
             watch_listens(t->watch, i);
         }
-        all = all && t->listens[i];
+        all = all && t->trainers[i].listens;
     }
     if (!all) {
         t->listen_check_ms = listen_pause(t);
@@ -392,7 +399,12 @@ static bool rebind_ports(struct trainers *t, const struct agent_place *place)
         log_error("ports_lost", LOG_S("reason", reason.text));
         return false;
     }
-    return memcmp(ports, t->listen_ports, place->n * sizeof(ports[0])) == 0;
+    for (uint32_t local = 0; local < place->n; local++) {
+        if (ports[local] != t->trainers[local].port) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Standard server for parameter servers, without GPUs, whose memory it would otherwise allocate. */
@@ -406,16 +418,10 @@ static const char default_ps[] =
 
 static int spawn_one(struct trainers *t, const struct agent_place *place, uint32_t local)
 {
-    struct trainer_place where = {
-        .node = place,
-        .local_rank = local,
-        .nproc = place->n,
-        .job = t->options.job->text,
-        .node_id = t->options.node,
-        .socket = t->options.socket,
-        .preempt_file = t->options.preempt_file,
-        .tmp_dir = t->options.tmp_dir,
-    };
+    struct trainer_place where = t->options.environment;
+    where.node = place;
+    where.local_rank = local;
+    where.nproc = place->n;
     char **env;
     if (environment_new((const char *const *)environ, &where, &env)) {
         return ENOMEM;
@@ -428,7 +434,7 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
                                  .rank = place->rank + local,
                                  .local_rank = local,
                                  .name = place_name(place, local, name)};
-    int rc = output_new(t->sink, &whose, &t->output[local], &out, &err);
+    int rc = output_new(t->sink, &whose, &t->trainers[local].output, &out, &err);
     if (rc) {
         environment_free(env);
         return rc == TFE_ENOMEM ? ENOMEM : EMFILE;
@@ -441,10 +447,10 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
     if (t->options.default_ps && place->own.role == TASK_PS) {
         const char *const argv[] = {t->options.command->argv[0], "-c", default_ps, NULL};
         spec.argv = argv;
-        t->how[local] = "exec";
+        t->trainers[local].how = "exec";
         rc = guard_link_spawn(t->guard, local, &spec, out, err);
     } else {
-        rc = standbys_spawn(t->standbys, local, &spec, out, err, &t->how[local]);
+        rc = standbys_spawn(t->standbys, local, &spec, out, err, &t->trainers[local].how);
     }
     close(out);
     close(err);
@@ -466,18 +472,18 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     }
     for (uint32_t local = 0; local < place->n; local++) {
         const struct msg_row *row = local == 0 ? &place->own : &place->rows[place->rank + local];
-        t->listen_ports[local] = has_ports ? row->port : t->listen_ports[local];
+        t->trainers[local].port = has_ports ? row->port : t->trainers[local].port;
         int error = !t->guard ? ESRCH : has_ports ? spawn_one(t, place, local) : EADDRINUSE;
         if (error) {
             spawn_failed(t, local, error);
         }
     }
     standbys_trainers_began(t->standbys);
-    memset(t->late, 0, sizeof t->late);
     for (uint32_t local = 0; local < t->options.nproc; local++) {
-        main_end_forget(t, local);
+        exit_timer_stop(&t->trainers[local]);
+        t->trainers[local].late = ENDING_EXITED;
+        t->trainers[local].listens = false;
     }
-    memset(t->listens, 0, sizeof t->listens);
     watch_begin(t->watch, place);
     t->listen_check_ms = LISTEN_CHECK_FIRST_MS;
     t->listen_checks = 0;
@@ -515,7 +521,7 @@ static void on_grace_timer(evutil_socket_t fd, short what, void *ctx)
 static bool any_alive(const struct trainers *t)
 {
     for (uint32_t local = 0; local < t->options.nproc; local++) {
-        if (t->output[local]) {
+        if (t->trainers[local].output) {
             return true;
         }
     }
@@ -544,7 +550,7 @@ void trainers_sweep(struct trainers *t, uint32_t grace_ms, uint64_t handlers)
         t->has_grace = true;
         timer_after(t->grace_timer, grace_ms);
         for (uint32_t local = 0; local < t->options.nproc; local++) {
-            if (handlers >> local & 1 && t->output[local]) {
+            if (handlers >> local & 1 && t->trainers[local].output) {
                 guard_link_signal(t->guard, local, SIGTERM);
             }
         }
@@ -580,7 +586,7 @@ uint64_t trainers_printed(const struct trainers *t)
 {
     uint64_t bytes = 0;
     for (uint32_t local = 0; local < t->n; local++) {
-        bytes += t->output[local] ? output_bytes(t->output[local]) : 0;
+        bytes += t->trainers[local].output ? output_bytes(t->trainers[local].output) : 0;
     }
     return bytes;
 }
@@ -606,10 +612,10 @@ struct trainers *trainers_new(const struct trainers_options *options)
     t->grace_timer = evtimer_new(options->base, on_grace_timer, t);
     must_succeed(t->listen_timer && t->quiet_timer && t->grace_timer);
     for (uint32_t local = 0; local < options->nproc; local++) {
-        struct main_end *end = &t->main_ends[local];
-        *end = (struct main_end){.of = t, .local = local};
-        end->timer = evtimer_new(options->base, on_main_timer, end);
-        must_succeed(end->timer);
+        struct trainer *trainer = &t->trainers[local];
+        *trainer = (struct trainer){.all = t, .local = local};
+        trainer->exit_timer = evtimer_new(options->base, on_exit_timer, trainer);
+        must_succeed(trainer->exit_timer);
     }
     t->sink = output_sink_new(&(struct output_options){.base = options->base,
                                                        .stdout_fd = STDOUT_FILENO,
@@ -673,7 +679,7 @@ void trainers_free(struct trainers *t)
     event_drop(&t->quiet_timer);
     event_drop(&t->grace_timer);
     for (uint32_t local = 0; local < t->options.nproc; local++) {
-        event_drop(&t->main_ends[local].timer);
+        event_drop(&t->trainers[local].exit_timer);
     }
     free(t);
 }

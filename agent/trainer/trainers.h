@@ -10,6 +10,7 @@
 #include "agent/os/ports.h"
 #include "agent/output/output.h"
 #include "agent/trainer/command.h"
+#include "agent/trainer/environment.h"
 #include "agent/trainer/standby.h"
 #include "agent/trainer/watchdog.h"
 
@@ -32,16 +33,12 @@ struct trainers_options {
     bool default_ps;
     struct ports *ports;
     const struct tfe_id *job;
-    const char *node;
     uint32_t nproc;
-    const struct output_show *show; /* selects the output shown on the agent's streams */
-    struct log_writer *logs;        /* NULL if there are no log files */
-    output_line_fn *on_line;        /* receives printed lines, with ctx; NULL if not needed */
-    struct output_ring *ring;       /* recent output of all trainers */
-    /* path of the script channel's socket for trainers, or NULL without a channel */
-    const char *socket;
-    const char *preempt_file; /* path of the preempt file, or NULL without a channel */
-    const char *tmp_dir;      /* trainers' $TMPDIR, or NULL to keep the inherited one */
+    const struct output_show *show;   /* selects the output shown on the agent's streams */
+    struct log_writer *logs;          /* NULL if there are no log files */
+    output_line_fn *on_line;          /* receives printed lines, with ctx; NULL if not needed */
+    struct output_ring *ring;         /* recent output of all trainers */
+    struct trainer_place environment; /* the fields that are the same for all trainers */
     const struct standby_settings *standby;
     /* time from the end of a script's main thread to the end of its process */
     uint32_t exit_grace_ms;

@@ -374,7 +374,7 @@ def test_a_position_in_another_order_is_refused(tmp_path):
     step = tf.Variable(1, dtype=tf.int64)
     tfe.Checkpointer(tmp_path, step=step, data=arrays()).save()
     other = tfe.data.elastic((np.arange(N),), global_batch=10, seed=4)
-    with pytest.raises(ValueError, match="seed 3; here are 107, seed 4"):
+    with pytest.raises(ValueError, match="by seed 3; this data has 107 samples and seed 4"):
         tfe.Checkpointer(tmp_path, step=step, data=other).restore()
 
 

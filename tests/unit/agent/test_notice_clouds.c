@@ -749,7 +749,7 @@ TEST_IN(machine, has_a_warning_told_while_its_cloud_keeps_it_waiting)
     cloud.document = DOCUMENT;
     cloud.dull = INT_MAX;
     cloud.action = "terminate";
-    watch.intervals.facts_ms = 60000;
+    watch.intervals.info_ms = 60000;
     watch_start(&watch, "aws");
     watch_until(&watch, watch.told == 1 && cloud.abouts == 1);
     assert_int_equal(watch.clouds, 0);

@@ -48,7 +48,7 @@ static int agent_gone(void **state)
 }
 #define FIXTURE agent, agent_gone
 
-static const struct cloud_facts cloud = {
+static const struct cloud_info cloud = {
     .cloud = "aws", .zone = "eu-west-1b", .has_spot = true, .is_spot = true};
 
 TEST_IN(report, of_what_the_cloud_says_waits_for_no_look_at_the_machine)

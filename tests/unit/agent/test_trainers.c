@@ -97,19 +97,20 @@ static void begin(const char *program, const char *script)
     assert_int_equal(ports_hold(now.ports, 1, false, &now.numbers, &reason), 0);
     now.rig.base = event_base_new();
     output_ring_init(&now.ring, OUTPUT_RING_BYTES);
-    now.trainers = trainers_new(&(struct trainers_options){.base = now.rig.base,
-                                                           .guard = &guard,
-                                                           .command = &command,
-                                                           .ports = now.ports,
-                                                           .job = &job,
-                                                           .node = "node",
-                                                           .nproc = 1,
-                                                           .show = &show,
-                                                           .ring = &now.ring,
-                                                           .standby = &no_standby,
-                                                           .watch = &now.watch,
-                                                           .settled = on_settled,
-                                                           .on_event = on_event});
+    now.trainers =
+        trainers_new(&(struct trainers_options){.base = now.rig.base,
+                                                .guard = &guard,
+                                                .command = &command,
+                                                .ports = now.ports,
+                                                .job = &job,
+                                                .environment = {.job = job.text, .node_id = "node"},
+                                                .nproc = 1,
+                                                .show = &show,
+                                                .ring = &now.ring,
+                                                .standby = &no_standby,
+                                                .watch = &now.watch,
+                                                .settled = on_settled,
+                                                .on_event = on_event});
 }
 
 static void start(uint64_t epoch)

@@ -13,7 +13,7 @@ static const struct notice_intervals watch_pace = {
     .command_within_ms = 5000,
     .auto_ms = 5000,
     .answer_ms = 5000,
-    .facts_ms = 10,
+    .info_ms = 10,
     .quiet_ms = 50,
 };
 
@@ -29,7 +29,7 @@ static void watch_on_notice(void *ctx, const struct agent_notice *notice, const 
     }
 }
 
-static void watch_on_cloud(void *ctx, const struct cloud_facts *facts)
+static void watch_on_cloud(void *ctx, const struct cloud_info *facts)
 {
     struct watch *w = ctx;
     w->cloud = *facts;

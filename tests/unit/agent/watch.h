@@ -27,7 +27,7 @@ struct watch {
     struct agent_notice last[NOTICE_OPERATOR + 1];
     unsigned n[NOTICE_OPERATOR + 1];
     char from[64];
-    struct cloud_facts cloud;
+    struct cloud_info cloud;
     unsigned clouds; /* number of reports */
 };
 
