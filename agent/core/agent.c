@@ -450,14 +450,41 @@ static int dispatch(struct agent *a, const struct agent_event *event)
     return TFE_EINVAL;
 }
 
+static void send_join(struct agent *a)
+{
+    const struct agent_config *c = &a->step.config;
+    struct msg_join *join = &step_send(&a->step, MSG_JOIN)->u.join;
+    *join = work_join(&a->work);
+    join->host = preparation_host(&a->preparation);
+    join->job = c->job.text;
+    join->node = c->node.text;
+    join->node_secret = c->node_secret;
+    join->node_name = c->node_name;
+    join->pid = c->pid;
+    join->durable = c->durable;
+    join->fixed_ports = c->fixed_ports;
+    join->tensorflow = step_tensorflow(&a->step);
+    join->run_key = c->run_key;
+    join->proof_hash = c->proof_hash.text[0] ? c->proof_hash.text : NULL;
+    join->guard_port = c->guard_port;
+    join->new_run = c->new_run && !link_was_up(&a->link);
+    join->spec = c->spec;
+    join->has_role = c->has_role;
+    join->role = c->role;
+    uint32_t extra = (uint32_t)c->spec.chief + c->spec.n_ps;
+    if (join->running && join->running->nodes > join->spec.max_nodes + extra) {
+        /* an operator has resized the job beyond its spec */
+        join->spec.max_nodes = join->running->nodes - extra;
+    }
+    link_join(&a->link, &a->step);
+    processes_mark_unsent(&a->processes);
+}
+
 static void settle_join(struct agent *a)
 {
     if (a->step.wants_join) {
         a->step.wants_join = false;
-        struct msg_join work_fields = work_join(&a->work);
-        work_fields.host = preparation_host(&a->preparation);
-        link_join(&a->link, &a->step, &work_fields);
-        processes_mark_unsent(&a->processes);
+        send_join(a);
     }
 }
 

@@ -53,38 +53,20 @@ void link_connected(struct link *l)
     l->renewals = 0;
 }
 
-void link_join(struct link *l, struct step_context *t, const struct msg_join *work_fields)
+void link_join(struct link *l, struct step_context *t)
 {
     if (t->is_up) {
-        /* the member was connected until now, so the waiting period starts here */
+        /* the node was connected until now, so the waiting period starts here */
         start_waiting(l, t);
-    }
-    const struct agent_config *c = &t->config;
-    struct msg_join *join = &step_send(t, MSG_JOIN)->u.join;
-    *join = *work_fields;
-    join->job = c->job.text;
-    join->node = c->node.text;
-    join->node_secret = c->node_secret;
-    join->node_name = c->node_name;
-    join->pid = c->pid;
-    join->durable = c->durable;
-    join->fixed_ports = c->fixed_ports;
-    join->tensorflow = step_tensorflow(t);
-    join->run_key = c->run_key;
-    join->proof_hash = c->proof_hash.text[0] ? c->proof_hash.text : NULL;
-    join->guard_port = c->guard_port;
-    join->new_run = c->new_run && !l->ever_up;
-    join->spec = c->spec;
-    join->has_role = c->has_role;
-    join->role = c->role;
-    uint32_t extra = (uint32_t)c->spec.chief + c->spec.n_ps;
-    if (join->running && join->running->nodes > join->spec.max_nodes + extra) {
-        /* an operator has resized the job beyond its spec */
-        join->spec.max_nodes = join->running->nodes - extra;
     }
     set_state(l, t, LINK_JOINING);
     l->join_sent = t->now;
     l->response_due = step_deadline_in(t, JOIN_WAIT_MS);
+}
+
+bool link_was_up(const struct link *l)
+{
+    return l->ever_up;
 }
 
 static uint32_t backoff_cap(const struct link *l)

@@ -1,4 +1,5 @@
-/* agent/core/link.h: the connection to the server and the lease that renewals extend. */
+/* agent/core/link.h: the connection to the server and the lease that renewals extend. Used for a
+ * job's agent and for a pool node (agent/pool/member.c). */
 #ifndef TFE_AGENT_CORE_LINK_H
 #define TFE_AGENT_CORE_LINK_H
 
@@ -41,8 +42,10 @@ struct link {
 void link_begin(struct link *l, struct step_context *t);
 void link_connected(struct link *l);
 
-/* Sends JOIN. work_fields holds its fields about epochs (see work_join). */
-void link_join(struct link *l, struct step_context *t, const struct msg_join *work_fields);
+/* Records that JOIN or POOL is sent, which WELCOME answers. */
+void link_join(struct link *l, struct step_context *t);
+/* Returns true if the server has accepted this node before. */
+bool link_was_up(const struct link *l);
 
 /* Returns false if no JOIN is outstanding. */
 bool link_welcome(struct link *l, struct step_context *t, const struct msg_welcome *welcome);
@@ -63,13 +66,13 @@ void link_refused(struct link *l, struct step_context *t, const struct msg_refus
 void link_retry_soon(struct link *l, struct step_context *t);
 
 /* Renews the lease, reconnects, closes an unresponsive connection, or leaves if --join-timeout has
- * passed while nothing runs. says holds the fields of RENEW except its number. */
+ * passed while nothing runs. fields are those of RENEW except its number. */
 void link_tick(struct link *l, struct step_context *t, const struct msg_renew *fields);
 
 /* Returns the time of the next link_tick. */
 struct tfe_mono link_deadline(const struct link *l, const struct step_context *t);
 
-/* Returns true if JOIN has been sent on this connection. */
+/* Returns true if JOIN or POOL has been sent on this connection. */
 bool link_is_joined(const struct link *l);
 bool link_has_lease(const struct link *l, const struct step_context *t);
 

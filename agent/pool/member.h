@@ -31,7 +31,7 @@ struct member_options {
     void (*welcome)(void *ctx);
     /* Handles messages that do not concern the connection itself. */
     void (*message)(void *ctx, const struct tfe_msg *msg);
-    /* Called when the connection has ended. Returns false if no reconnect is wanted. */
+    /* Called when the connection has ended. Returns false to stay disconnected. */
     bool (*down)(void *ctx);
     /* Called when no server accepts the node and the member gives up, with the exit
      * code and a reason. */
@@ -39,7 +39,7 @@ struct member_options {
     void *ctx;
 };
 
-/* Creates a member; the first connection attempt starts from the event loop. */
+/* Creates a member and starts to connect. */
 struct member *member_new(const struct member_options *options);
 /* Frees a member. Accepts NULL. */
 void member_free(struct member *m);

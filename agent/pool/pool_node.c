@@ -64,7 +64,6 @@ struct pool {
     struct tfe_id job;
     struct scratch *scratch;
     struct files *files;      /* the job's files, or NULL if it has none */
-    bool files_ready;         /* the job's files are ready */
     struct toolbox *toolbox;  /* program for containers; NULL if this node runs no images */
     struct pool_child *child; /* the job's agent, or NULL */
     bool is_stopped;          /* the child was asked to end */
@@ -79,7 +78,7 @@ struct pool {
 /* Returns true while the job's files are being prepared and no agent runs. */
 static bool is_preparing(const struct pool *p)
 {
-    return p->files && !p->files_ready;
+    return p->files && !p->child;
 }
 
 /* --- leaving the pool --- */
@@ -292,7 +291,6 @@ static void on_files(void *ctx, const struct msg_assign *assign)
 {
     struct pool *p = ctx;
     struct tfe_reason reason;
-    p->files_ready = true;
     if (begin(p, assign, &reason)) {
         fail_assignment(p, POOL_NOT_STARTED, &reason);
     }
@@ -329,7 +327,6 @@ static int prepare_files(struct pool *p, const struct msg_assign *assign, struct
                                           .ready = on_files,
                                           .failed = on_no_files,
                                           .ctx = p};
-    p->files_ready = false;
     return files_new(&options, &p->files, reason);
 }
 

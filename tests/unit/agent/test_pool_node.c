@@ -88,7 +88,7 @@ TEST_IN(pool_node, lease_is_renewed_in_time_and_a_silent_server_is_left)
     node_start(0);
     node_joins();
     node_pass(30000);
-    assert_in_range(node.renewals, 10, 12); /* 80 to 100 % of a third of the lease */
+    assert_in_range(node.renewals, 8, 12); /* 80 to 120 % of a third of the lease */
     for (const unsigned n = node.renewals; node.renewals == n;) {
         node_pass(1);
     }
@@ -98,9 +98,9 @@ TEST_IN(pool_node, lease_is_renewed_in_time_and_a_silent_server_is_left)
     node_pass(1);
     NODE_UNTIL(!node.server.server.ch);
     node.received[0] = '\0';
-    node_pass(690); /* the server spreads reconnects over this time */
+    node_pass(99); /* nodes reconnect at random times within the server's spread */
     node_sends("");
-    node_pass(10);
+    node_pass(601);
     node_sends("POOL host has 0 idle 0 floor 0; ");
     leave(SIGTERM);
 }
@@ -112,7 +112,7 @@ TEST_IN(pool_node, monitor_interval_renews_more_often_and_never_less)
         node_start(0);
         node_joins();
         node.renewals = 0;
-        node_pass(i == 0 ? 1000 : 3000);
+        node_pass(i == 0 ? 1000 : 3600);
         assert_int_equal(node.renewals, 1);
         leave(SIGTERM);
     }
