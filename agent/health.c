@@ -79,12 +79,6 @@ static void on_ended(void *ctx, const struct child_process_result *result)
 static void run_next(struct health *h)
 {
     struct tfe_reason reason;
-    if (h->command && !child_process_is_gone(h->command)) {
-        finish(h, "a killed check still exists: a driver or file system blocks its end");
-        return;
-    }
-    child_process_free(h->command);
-    h->command = NULL;
     if (h->next == h->config.checks->n) {
         finish(h, NULL);
         return;

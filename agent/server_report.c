@@ -8,7 +8,7 @@
 
 #include "agent/os/machine.h"
 #include "agent/os/memory.h"
-#include "agent/preemption/cloud.h"
+#include "agent/preemption/preemption.h"
 #include "common/base/clock.h"
 #include "common/base/heap.h"
 #include "common/base/id.h"

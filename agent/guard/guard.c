@@ -211,7 +211,6 @@ int guard_fork(struct guard_process *ret, struct guard_proof *proof, struct tfe_
     if (proof) {
         ret->proof_hash = proof->hash;
         ret->proof_port = proof->port;
-        ret->proof_job = proof->job;
         guard_proof_erase(proof);
     }
     return 0;

@@ -23,8 +23,6 @@ struct guard_process {
      * them; "" and 0 if there is none. */
     struct tfe_id proof_hash;
     uint16_t proof_port;
-    /* shared memory for the proof's job id if it becomes known after the fork, else NULL */
-    struct tfe_id *proof_job;
 };
 
 /* Program, environment and directory of a process to start. Borrowed for the call. */

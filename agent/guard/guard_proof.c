@@ -8,14 +8,12 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/fd.h"
-#include "common/base/heap.h"
 
 /* The server lets at most 3 nodes probe at a time (server/core/probe.c); other
  * clients may retry. */
@@ -60,10 +58,7 @@ void guard_proof_make(struct guard_proof *proof, const char *job)
     proof_make(certificate);
     (void)proof_hash_of(certificate, &proof->hash);
     termination_file_plan(&proof->file, &proof->hash, certificate);
-    proof->job =
-        mmap(NULL, sizeof *proof->job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    must_succeed(proof->job != MAP_FAILED);
-    (void)snprintf(proof->job->text, sizeof proof->job->text, "%s", job);
+    (void)snprintf(proof->job.text, sizeof proof->job.text, "%s", job);
     sodium_memzero(certificate, sizeof certificate);
     proof->port = 0;
     proof->fd = bind_port(&proof->port);
@@ -78,7 +73,7 @@ void guard_proof_erase(struct guard_proof *proof)
 void guard_proof_reveal(const struct guard_proof *proof, int fd)
 {
     (void)listen(fd, BACKLOG);
-    termination_file_write(&proof->file, proof->job->text);
+    termination_file_write(&proof->file, proof->job.text);
 }
 
 /* Releases the agent's terminal, pipes and file systems, and lets SIGTERM end the process. */

@@ -13,11 +13,11 @@ struct guard_proof {
     uint16_t port;
     int fd; /* bound to port but not listening, so connections are refused; -1 if none */
     struct termination_file file;
-    struct tfe_id *job; /* shared with the agent, which may learn the job id later */
+    struct tfe_id job;
 };
 
-/* Creates a proof of termination. If job is "", the agent stores the id through guard_process.
- * Without a free port only the file is used. Precondition: sodium_init. */
+/* Creates a proof of termination. Without a free port only the file is used. Precondition:
+ * sodium_init. */
 void guard_proof_make(struct guard_proof *proof, const char *job);
 /* Erases the agent's copy after the fork. */
 void guard_proof_erase(struct guard_proof *proof);

@@ -178,10 +178,27 @@ static void on_ended(evutil_socket_t fd, short what, void *ctx)
 
 /* --- start and end ---------------------------------------------------------------------------- */
 
+/* Returns false while a killed process of the child still exists: a driver or a network file system
+ * may block its end. */
+static bool is_gone(struct child_process *c)
+{
+    if (!c->is_reaped || c->has_orphans) {
+        (void)stop(c);
+    }
+    return c->is_reaped && !c->has_orphans;
+}
+
 int child_process_start(const struct child_process_config *config, struct child_process **ret,
                         struct tfe_reason *reason)
 {
     int ends[2];
+    if (*ret && !is_gone(*ret)) {
+        reason_set(reason, "processes of its last run still exist: a driver or file system blocks "
+                           "their end");
+        return TFE_ESYS;
+    }
+    child_process_free(*ret);
+    *ret = NULL;
     if (pipe2(ends, O_CLOEXEC) != 0) {
         reason_errno(reason, "pipe");
         return TFE_ESYS;
@@ -222,18 +239,10 @@ int child_process_start(const struct child_process_config *config, struct child_
     return 0;
 }
 
-bool child_process_is_gone(struct child_process *c)
-{
-    if (!c->is_reaped || c->has_orphans) {
-        (void)stop(c);
-    }
-    return c->is_reaped && !c->has_orphans;
-}
-
 void child_process_free(struct child_process *c)
 {
     if (c) {
-        (void)child_process_is_gone(c);
+        (void)is_gone(c);
         event_drop(&c->readable);
         event_drop(&c->ended);
         fd_close(&c->pid_fd);

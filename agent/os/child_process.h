@@ -38,16 +38,13 @@ struct child_process_config {
     void *ctx;
 };
 
-/* Starts the child. Returns 0, or TFE_ESYS with *reason; then ended is not called. */
-int child_process_start(const struct child_process_config *config, struct child_process **ret,
+/* Starts the child. *c is the previous run, which is freed, or NULL. Returns 0, or TFE_ESYS with
+ * *reason, also if processes of the previous run still exist; then ended is not called. */
+int child_process_start(const struct child_process_config *config, struct child_process **c,
                         struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Kills the child; ended follows. */
 void child_process_kill(struct child_process *c);
-
-/* Returns false while a killed process of the child still exists: a driver or a network file
- * system may block its end. Call it after ended. */
-bool child_process_is_gone(struct child_process *c);
 
 /* Kills the child if it runs, without calling ended, and frees it. NULL is allowed. */
 void child_process_free(struct child_process *c);

@@ -30,7 +30,6 @@ struct port_try {
     int fd; /* -1 if closed */
     struct event *ready;
     bool is_connected;
-    bool is_done;
     enum tfe_probe_result result;
     char line[RESPONDER_LINE_MAX]; /* data received so far */
     size_t line_n;
@@ -134,7 +133,6 @@ static void finish_soon(struct probing *p)
 
 static void try_done(struct port_try *try, enum tfe_probe_result result)
 {
-    try->is_done = true;
     try->result = result;
     try_close(try);
     if (++try->of->n_done == try->of->n) {

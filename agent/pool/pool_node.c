@@ -91,7 +91,10 @@ static void leave(struct pool *p, int code)
 
 static int leave_code(const struct pool *p)
 {
-    return p->given_up ? p->given_up : p->out != OUT_NOT ? AGENT_EXIT_OK : 128 + p->leaves;
+    if (p->given_up) {
+        return p->given_up;
+    }
+    return p->out != OUT_NOT ? AGENT_EXIT_OK : 128 + p->leaves;
 }
 
 static uint32_t leave_ms(const struct pool *p);
@@ -521,22 +524,27 @@ static void make_parts(struct pool *p)
 
 int pool_check(const struct agent_settings *settings, int n_operands, struct tfe_reason *reason)
 {
-    const char *other = settings->standalone       ? "--standalone"
-                        : settings->agent.run_key  ? "--run"
-                        : settings->agent.new_run  ? "--new-run"
-                        : settings->agent.has_role ? "--role"
-                        : settings->no_python      ? "--no-python"
-                        : settings->module         ? "--module"
-                        : n_operands > 0           ? "a script, which its jobs bring"
-                        : settings->slots > 1 && settings->address_port
-                            ? "--slots and a port in --address"
-                        : settings->slots > 1 && settings->on_finish
-                            ? "--slots and --on-finish, as each of them leaves by itself"
-                            : NULL;
-    if (other) {
-        reason_set(reason, "--pool waits for jobs that are handed in: it does not go with %s",
-                   other);
-        return TFE_EINVAL;
+    const struct {
+        bool is_given;
+        const char *option;
+    } others[] = {
+        {settings->standalone, "--standalone"},
+        {settings->agent.run_key, "--run"},
+        {settings->agent.new_run, "--new-run"},
+        {settings->agent.has_role, "--role"},
+        {settings->no_python, "--no-python"},
+        {settings->module, "--module"},
+        {n_operands > 0, "a script, which its jobs bring"},
+        {settings->slots > 1 && settings->address_port, "--slots and a port in --address"},
+        {settings->slots > 1 && settings->on_finish,
+         "--slots and --on-finish, as each of them leaves by itself"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (others[i].is_given) {
+            reason_set(reason, "--pool waits for submitted jobs: it does not go with %s",
+                       others[i].option);
+            return TFE_EINVAL;
+        }
     }
     if (settings->runtime != RUNTIME_NONE && !settings->trainer_user) {
         reason_set(reason, "--runtime: name the user whom containers run as, by --trainer-user");

@@ -58,16 +58,10 @@ static void turn(struct source_poll *poll)
         .ended = on_ended,
         .ctx = s,
     };
-    if (own->command && !child_process_is_gone(own->command)) {
-        source_failed(s, config.command, "processes of its last run cannot be killed yet");
-    } else {
-        child_process_free(own->command);
-        own->command = NULL;
-        if (child_process_start(&config, &own->command, &reason) == 0) {
-            return;
-        }
-        source_failed(s, config.command, reason.text);
+    if (child_process_start(&config, &own->command, &reason) == 0) {
+        return;
     }
+    source_failed(s, config.command, reason.text);
     source_poll_after(poll, s->options->intervals->command_ms);
 }
 

@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-#include "agent/preemption/cloud.h"
 #include "agent/preemption/notice_selection.h"
+#include "agent/preemption/preemption.h"
 #include "common/message/msg.h"
 
 struct event_base;

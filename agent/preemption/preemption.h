@@ -6,9 +6,19 @@
 #include "agent/preemption/notice_selection.h"
 #include "common/cli/options.h"
 
-struct cloud_info;
 struct event_base;
 struct notice_watch;
+
+#define CLOUD_TEXT_MAX 95
+
+/* A cloud's description of this machine. Texts are "" if unknown. */
+struct cloud_info {
+    const char *cloud; /* name of the cloud as in --notice */
+    char zone[CLOUD_TEXT_MAX + 1];
+    char instance[CLOUD_TEXT_MAX + 1]; /* machine type */
+    bool has_spot;
+    bool is_spot; /* the machine can be preempted */
+};
 
 /* Polling intervals and timeouts. */
 struct notice_intervals {

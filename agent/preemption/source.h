@@ -5,7 +5,6 @@
 
 #include <event2/event.h>
 
-#include "agent/preemption/cloud.h"
 #include "agent/preemption/preemption.h"
 #include "common/channel/http_client.h"
 

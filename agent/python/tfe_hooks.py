@@ -16,7 +16,7 @@ import os
 import sys
 
 SIGTERM = 15
-LOOK_FIRST_S, LOOK_S = 0.05, 0.2  # intervals of reading the step: until the first step is seen, and afterwards
+POLL_FIRST_S, POLL_S = 0.05, 0.2  # intervals of reading the step: until the first step is seen, and afterwards
 END_S = 2.0                       # maximum time that the interpreter's exit waits for a read in progress
 PATH_MAX, WHY_MAX = 4096, 200     # in bytes
 
@@ -61,11 +61,11 @@ class Hooks:
         self.optimizers = []      # weak references
         self.step = 0             # last step that was seen
         self.has_strategy = False
-        self.ticks = False
+        self.has_thread = False
         self.over = False
         self.listening = set()    # ports of PyTorch's stores in this process
-        self.looking = _thread.allocate_lock()
-        self.nap = _thread.allocate_lock()
+        self.polling = _thread.allocate_lock()
+        self.wake = _thread.allocate_lock()
 
     def begin(self):
         """Called before the script starts, in the trainer's environment."""
@@ -80,7 +80,7 @@ class Hooks:
         def signal(signalnum, handler, /):
             before = real(signalnum, handler)
             if signalnum == SIGTERM:
-                self.quietly("signal", self.tell_handler, handler)
+                self.quietly("signal", self.report_handler, handler)
             return before
         for name in ("__doc__", "__name__", "__qualname__", "__module__", "__text_signature__"):
             try:
@@ -89,7 +89,7 @@ class Hooks:
                 pass
         self.signal, _signal.signal = real, signal
         if callable(_signal.getsignal(SIGTERM)):
-            self.tell_handler(_signal.getsignal(SIGTERM))
+            self.report_handler(_signal.getsignal(SIGTERM))
 
     # --- messages to the agent ---
 
@@ -102,19 +102,19 @@ class Hooks:
                 self.failed.add(what)
                 try:
                     why = f"{what}: {type(error).__name__}: {error}"
-                    self.tell("remark", f'"what":"hook_failed","why":"{_plain(why)[:WHY_MAX]}"')
+                    self.send("remark", f'"what":"hook_failed","why":"{_plain(why)[:WHY_MAX]}"')
                 except Exception:
                     pass
         return None
 
-    def tell(self, kind, members):
+    def send(self, kind, members):
         if os.getpid() != self.pid:
             return
         members = f',{members}' if members else ""
         self.unsent[kind] = f'{{"type":"{kind}","epoch":{self.epoch},"rank":{self.rank}{members}}}'.encode()
         self.flush()
         if self.unsent:
-            self.tick_start()
+            self.thread_start()
 
     def flush(self):
         """Sends pending messages. If another thread is sending, it only signals that there are
@@ -142,8 +142,8 @@ class Hooks:
 
     # --- SIGTERM handler ---
 
-    def tell_handler(self, handler):
-        self.tell("handler", f'"pid":{self.pid},"term":{"true" if callable(handler) else "false"}')
+    def report_handler(self, handler):
+        self.send("handler", f'"pid":{self.pid},"term":{"true" if callable(handler) else "false"}')
 
     def rearm(self, real):
         """TensorFlow's coordination service replaces the script's SIGTERM handler by one without
@@ -183,7 +183,7 @@ class Hooks:
                 if is_outer:
                     path = self.saving.pop(me, None)
             if path is not None and self.rank == 0:
-                self.quietly("checkpoint", self.tell_checkpoint, path, step)
+                self.quietly("checkpoint", self.report_checkpoint, path, step)
             return result
         return hooked
 
@@ -194,7 +194,7 @@ class Hooks:
             result = real(*args, **kwargs)
             path = kwargs.get("filepath", args[1] if len(args) > 1 else None)
             if self.rank == 0 and isinstance(path, (str, os.PathLike)):
-                self.quietly("checkpoint", self.tell_checkpoint, os.fspath(path), step)
+                self.quietly("checkpoint", self.report_checkpoint, os.fspath(path), step)
             return result
         return hooked
 
@@ -203,11 +203,11 @@ class Hooks:
         async def hooked(temporary, *args, **kwargs):
             result = await real(temporary, *args, **kwargs)
             if self.rank == 0:
-                self.quietly("checkpoint", lambda: self.tell_checkpoint(str(temporary.get_final()), None))
+                self.quietly("checkpoint", lambda: self.report_checkpoint(str(temporary.get_final()), None))
             return result
         return hooked
 
-    def tell_checkpoint(self, path, step):
+    def report_checkpoint(self, path, step):
         import json               # already imported by each framework
         if step is None:
             digits = path.rpartition("/")[2].rpartition("-")[2]
@@ -215,7 +215,7 @@ class Hooks:
         members = ['"seen":true'] + ([f'"step":{step}'] if step is not None else [])
         if len(path.encode(errors="replace")) <= PATH_MAX and path.isprintable():
             members.append(f'"path":{json.dumps(path)}')
-        self.tell("checkpoint", ",".join(members))
+        self.send("checkpoint", ",".join(members))
 
     # --- steps ---
 
@@ -230,7 +230,7 @@ class Hooks:
     def optimizer_made(self, optimizer):
         import weakref            # already imported by TensorFlow
         self.optimizers = [one for one in self.optimizers if one() is not None] + [weakref.ref(optimizer)]
-        self.tick_start()
+        self.thread_start()
 
     def step_now(self, step_of=None):
         """Returns the highest step count of all optimizers, or None if unknown."""
@@ -240,23 +240,23 @@ class Hooks:
         steps = [step_of(optimizer) for optimizer in (one() for one in self.optimizers) if optimizer is not None]
         return max((step for step in steps if step is not None), default=None)
 
-    def tick_start(self):
-        if not self.ticks and not self.over:
+    def thread_start(self):
+        if not self.has_thread and not self.over:
             import atexit
-            self.ticks = True
-            self.nap.acquire()
+            self.has_thread = True
+            self.wake.acquire()
             atexit.register(self.end)
-            _thread.start_new_thread(self.tick, ())
+            _thread.start_new_thread(self.run, ())
 
-    def tick(self):
+    def run(self):
         """Reads the counters from time to time in a separate thread, so that no step is delayed."""
-        while not self.nap.acquire(True, LOOK_S if self.step else LOOK_FIRST_S):
-            with self.looking:
+        while not self.wake.acquire(True, POLL_S if self.step else POLL_FIRST_S):
+            with self.polling:
                 if self.over:
                     return
-                self.quietly("steps", self.look)
+                self.quietly("steps", self.poll)
 
-    def look(self):
+    def poll(self):
         if self.unsent:
             self.flush()
         step = self.step_now(_tensorflow_step_of)
@@ -264,15 +264,15 @@ class Hooks:
             # The first step that is seen may come from a checkpoint.
             restored = "false" if 0 < self.step < step else "true"
             self.step = step
-            self.tell("progress", f'"seen":true,"step":{step},"restored":{restored}')
+            self.send("progress", f'"seen":true,"step":{step},"restored":{restored}')
 
     def end(self):
         """Stops the thread, which must not call TensorFlow during its shutdown."""
         if self.pid == os.getpid():
             self.over = True
-            if self.looking.acquire(True, END_S):
-                self.looking.release()
-            self.nap.release()
+            if self.polling.acquire(True, END_S):
+                self.polling.release()
+            self.wake.release()
 
     # --- JAX's cluster ---
 
@@ -345,7 +345,7 @@ class Hooks:
         """Reports the end of the main thread and the exit status that follows if nothing fails.
         Threads and atexit handlers may keep the process alive.
         """
-        self.tell("ends", f'"code":{code}' if code else "")
+        self.send("ends", f'"code":{code}' if code else "")
 
     # --- unsupported use ---
 
@@ -358,7 +358,7 @@ class Hooks:
 
     def fit_begins(self, model):
         if "Collective" in type(model.distribute_strategy.extended).__name__:
-            self.tell("remark", '"what":"keras3_fit"')
+            self.send("remark", '"what":"keras3_fit"')
 
     # --- start of training ---
 
@@ -376,7 +376,7 @@ class Hooks:
     def strategy_made(self, strategy):
         if "Default" not in type(strategy).__name__:  # TensorFlow's default strategy
             self.has_strategy = True
-            self.tell("remark", '"what":"strategy_made"')
+            self.send("remark", '"what":"strategy_made"')
 
     # --- installation ---
 
@@ -391,7 +391,7 @@ class Hooks:
     def patch(self, module):
         import functools          # already imported by each framework
         if module.__name__ in FRAMEWORKS:
-            self.tell("remark", f'"what":"imported","why":"{module.__name__}"')
+            self.send("remark", f'"what":"imported","why":"{module.__name__}"')
         for owner_name, methods, how in PLACES[module.__name__]:
             owner = getattr(module, owner_name, None) if owner_name else module
             for method in methods:

@@ -397,7 +397,7 @@ static void handle_message(struct scripts *s, const struct script_message *m, pi
         return;
     case SCRIPT_MEMORY:
         s->epoch.scripts[local].memory_requested = true;
-        state_memory_ask(s->memory, local, m->bytes);
+        state_memory_request(s->memory, local, m->bytes);
         return;
     case SCRIPT_CHECKPOINT:
         handle_checkpoint(s, local, m);

@@ -22,7 +22,8 @@
 #define PIECE (UINT64_C(32) << 20)
 #define MIB (UINT64_C(1) << 20)
 
-struct place {
+/* Memory of one trainer; it outlives the trainer. */
+struct block {
     int fd; /* -1 if there is none */
     uint64_t bytes;
     int next_fd; /* memfd that is being filled, or -1 */
@@ -31,35 +32,35 @@ struct place {
 
 struct state_memory {
     uint64_t limit;
-    state_memory_fn *on_answer;
+    state_memory_fn *on_response;
     void *ctx;
     struct event *fill;
-    struct place places[MSG_NPROC_MAX];
+    struct block blocks[MSG_NPROC_MAX];
 };
 
-static void answer(struct state_memory *m, uint32_t place, const char *reason)
+static void respond(struct state_memory *m, uint32_t local, const char *reason)
 {
-    const struct place *p = &m->places[place];
+    const struct block *p = &m->blocks[local];
     bool has = p->fd >= 0 && !*reason;
-    m->on_answer(m->ctx, place, has ? p->fd : -1, has ? p->bytes : 0, reason);
+    m->on_response(m->ctx, local, has ? p->fd : -1, has ? p->bytes : 0, reason);
 }
 
-static void reject(struct state_memory *m, uint32_t place, const struct tfe_reason *reason)
+static void reject(struct state_memory *m, uint32_t local, const struct tfe_reason *reason)
 {
-    log_warn("state_memory_refused", LOG_U("local_rank", place), LOG_S("reason", reason->text));
-    answer(m, place, reason->text);
+    log_warn("state_memory_refused", LOG_U("local_rank", local), LOG_S("reason", reason->text));
+    respond(m, local, reason->text);
 }
 
-/* Returns true if the place may get this many bytes. Its present memory is
+/* Returns true if the trainer may get this many bytes. Its present memory is
  * released only afterwards. */
-static bool is_allowed(const struct state_memory *m, uint32_t place, uint64_t bytes,
+static bool is_allowed(const struct state_memory *m, uint32_t local, uint64_t bytes,
                        struct tfe_reason *reason)
 {
-    uint64_t held = 0; /* by the other places */
+    uint64_t held = 0; /* by the other trainers */
     uint64_t unfilled = 0;
     for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
-        const struct place *p = &m->places[i];
-        if (i != place) {
+        const struct block *p = &m->blocks[i];
+        if (i != local) {
             held += p->bytes + p->next_bytes;
             unfilled += p->next_bytes - p->filled;
         }
@@ -98,20 +99,20 @@ static int file_new(uint64_t bytes, struct tfe_reason *reason)
     return fd;
 }
 
-static void forget_next(struct place *p)
+static void forget_next(struct block *p)
 {
     fd_close(&p->next_fd);
     p->next_bytes = 0;
     p->filled = 0;
 }
 
-void state_memory_ask(struct state_memory *m, uint32_t place, uint64_t bytes)
+void state_memory_request(struct state_memory *m, uint32_t local, uint64_t bytes)
 {
-    struct place *p = &m->places[place];
+    struct block *p = &m->blocks[local];
     struct tfe_reason reason;
     if (bytes <= p->bytes) {
         forget_next(p);
-        answer(m, place, "");
+        respond(m, local, "");
         return;
     }
     if (bytes <= p->next_bytes) {
@@ -119,28 +120,28 @@ void state_memory_ask(struct state_memory *m, uint32_t place, uint64_t bytes)
     }
     forget_next(p);
     if (m->limit == 0) {
-        answer(m, place, "--state-memory=0");
+        respond(m, local, "--state-memory=0");
         return;
     }
-    if (!is_allowed(m, place, bytes, &reason) || (p->next_fd = file_new(bytes, &reason)) < 0) {
-        reject(m, place, &reason);
+    if (!is_allowed(m, local, bytes, &reason) || (p->next_fd = file_new(bytes, &reason)) < 0) {
+        reject(m, local, &reason);
         return;
     }
     p->next_bytes = bytes;
     timer_after(m->fill, 0);
 }
 
-/* Allocates the next piece of one place's memory. Returns false if all are complete. */
+/* Allocates the next piece of one trainer's memory. Returns false if all are complete. */
 static bool fill_some(struct state_memory *m)
 {
-    uint32_t place = 0;
-    while (place < MSG_NPROC_MAX && m->places[place].next_fd < 0) {
-        place++;
+    uint32_t local = 0;
+    while (local < MSG_NPROC_MAX && m->blocks[local].next_fd < 0) {
+        local++;
     }
-    if (place == MSG_NPROC_MAX) {
+    if (local == MSG_NPROC_MAX) {
         return false;
     }
-    struct place *p = &m->places[place];
+    struct block *p = &m->blocks[local];
     uint64_t left = p->next_bytes - p->filled;
     uint64_t piece = left < PIECE ? left : PIECE;
     if (fallocate(p->next_fd, 0, (off_t)p->filled, (off_t)piece)) {
@@ -150,7 +151,7 @@ static bool fill_some(struct state_memory *m)
         struct tfe_reason reason;
         reason_errno(&reason, "memory for the state");
         forget_next(p);
-        reject(m, place, &reason);
+        reject(m, local, &reason);
         return true;
     }
     p->filled += piece;
@@ -162,8 +163,8 @@ static bool fill_some(struct state_memory *m)
     p->bytes = p->next_bytes;
     p->next_fd = -1;
     forget_next(p);
-    log_info("state_memory", LOG_U("local_rank", place), LOG_U("bytes", p->bytes));
-    answer(m, place, "");
+    log_info("state_memory", LOG_U("local_rank", local), LOG_U("bytes", p->bytes));
+    respond(m, local, "");
     return true;
 }
 
@@ -176,17 +177,17 @@ static void on_fill(evutil_socket_t fd, short what, void *ctx)
 }
 
 struct state_memory *state_memory_new(struct event_base *base, uint64_t limit,
-                                      state_memory_fn *on_answer, void *ctx)
+                                      state_memory_fn *on_response, void *ctx)
 {
     struct state_memory *m = must_alloc(sizeof(*m));
     m->limit = limit;
-    m->on_answer = on_answer;
+    m->on_response = on_response;
     m->ctx = ctx;
     m->fill = evtimer_new(base, on_fill, m);
     must_succeed(m->fill);
     for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
-        m->places[i].fd = -1;
-        m->places[i].next_fd = -1;
+        m->blocks[i].fd = -1;
+        m->blocks[i].next_fd = -1;
     }
     return m;
 }
@@ -198,8 +199,8 @@ void state_memory_free(struct state_memory *m)
     }
     event_drop(&m->fill);
     for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
-        fd_close(&m->places[i].fd);
-        fd_close(&m->places[i].next_fd);
+        fd_close(&m->blocks[i].fd);
+        fd_close(&m->blocks[i].next_fd);
     }
     free(m);
 }

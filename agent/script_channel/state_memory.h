@@ -14,21 +14,22 @@ struct state_memory;
 /* No fixed limit: at most a quarter of the free memory. */
 #define STATE_MEMORY_AUTO UINT64_MAX
 
-/* Reports the memory of a place: descriptor (borrowed) and size, or fd -1 with the reason, "" if
- * none was ever requested. */
-typedef void state_memory_fn(void *ctx, uint32_t place, int fd, uint64_t bytes, const char *reason);
+/* Reports the memory of a trainer, by local rank: descriptor (borrowed) and size, or fd -1 with the
+ * reason, "" if none was ever requested. */
+typedef void state_memory_fn(void *ctx, uint32_t local, int fd, uint64_t bytes, const char *reason);
 
-/* Creates an allocator. limit is the total number of bytes for all places, 0 for none, or
- * STATE_MEMORY_AUTO. on_answer is called from the event loop or from inside state_memory_ask. */
+/* Creates an allocator. limit is the total number of bytes for all trainers, 0 for none, or
+ * STATE_MEMORY_AUTO. on_response is called from the event loop or from inside state_memory_request.
+ */
 struct state_memory *state_memory_new(struct event_base *base, uint64_t limit,
-                                      state_memory_fn *on_answer, void *ctx);
+                                      state_memory_fn *on_response, void *ctx);
 /* Frees an allocator. Accepts NULL. */
 void state_memory_free(struct state_memory *m);
 
-/* Requests at least `bytes` for the trainer of a place (below MSG_NPROC_MAX); 0 requests
+/* Requests at least `bytes` for the trainer with this local rank; 0 requests
  * the memory that its predecessor left. Answered once, unless a new request replaces it.
  * The existing memory stays until a larger one is ready, with all pages allocated so that
  * access never fails. */
-void state_memory_ask(struct state_memory *m, uint32_t place, uint64_t bytes);
+void state_memory_request(struct state_memory *m, uint32_t local, uint64_t bytes);
 
 #endif

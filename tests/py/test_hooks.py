@@ -18,11 +18,11 @@ def test_what_two_threads_send_comes_once_and_the_newest_comes(peer, monkeypatch
             return super().__enter__()
     monkeypatch.setattr(tfe_hooks, "_Datagram", Slow)
 
-    first = threading.Thread(target=hooks.tell, args=("checkpoint", '"seen":true,"step":10'))
+    first = threading.Thread(target=hooks.send, args=("checkpoint", '"seen":true,"step":10'))
     first.start()
     assert entered.wait(10)
     hooks.flush()                                   # like the periodic thread
-    hooks.tell("checkpoint", '"seen":true,"step":20')
+    hooks.send("checkpoint", '"seen":true,"step":20')
     go.set()
     first.join()
     assert [peer.take()["step"] for _ in range(2)] == [10, 20]

@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import threading
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Union
 
 import tensorflow as tf
 

@@ -3,7 +3,7 @@
 #include <event2/event.h>
 #include <string.h>
 
-#include "agent/preemption/cloud.h"
+#include "agent/preemption/preemption.h"
 #include "agent/server_report.h"
 #include "tests/unit/test_runner.h"
 

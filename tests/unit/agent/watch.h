@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "agent/agent_settings.h"
-#include "agent/preemption/cloud.h"
 #include "agent/preemption/preemption.h"
 #include "common/base/clock.h"
 #include "tests/unit/agent/agent_fixture.h"

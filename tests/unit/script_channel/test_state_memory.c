@@ -54,7 +54,7 @@ static void end(struct stage *s)
 static bool gets(struct stage *s, uint32_t place, uint64_t units)
 {
     int before = s->answers;
-    state_memory_ask(s->memory, place, units * UNIT);
+    state_memory_request(s->memory, place, units * UNIT);
     event_base_dispatch(s->base);
     assert_int_equal(s->answers, before + 1);
     assert_int_equal(s->place, place);
@@ -91,9 +91,9 @@ TEST(state_memory, that_is_being_filled_counts_for_the_others)
 {
     struct stage s;
     begin(&s, 100 * UNIT);
-    state_memory_ask(s.memory, 0, 60 * UNIT);
+    state_memory_request(s.memory, 0, 60 * UNIT);
     assert_int_equal(s.answers, 0);
-    state_memory_ask(s.memory, 1, 41 * UNIT);
+    state_memory_request(s.memory, 1, 41 * UNIT);
     assert_int_equal(s.answers, 1);
     assert_int_equal(s.fd, -1);
     event_base_dispatch(s.base);
@@ -111,17 +111,17 @@ TEST(state_memory, is_a_quarter_of_what_is_free_where_nobody_has_set_it)
     assert_non_null(strstr(s.reason, "of which it may take 6"));
     assert_true(gets(&s, 0, 100));
     /* Memory that is promised but not allocated yet is not free. */
-    state_memory_ask(s.memory, 1, 100 * UNIT);
-    state_memory_ask(s.memory, 2, 76 * UNIT);
+    state_memory_request(s.memory, 1, 100 * UNIT);
+    state_memory_request(s.memory, 2, 76 * UNIT);
     assert_int_equal(s.fd, -1);
-    state_memory_ask(s.memory, 2, 75 * UNIT);
+    state_memory_request(s.memory, 2, 75 * UNIT);
     int answers = s.answers;
     event_base_dispatch(s.base);
     assert_int_equal(s.answers, answers + 2);
     assert_true(s.fd >= 0);
     set_units_free(10);
-    state_memory_ask(s.memory, 3, 2 * UNIT);
-    state_memory_ask(s.memory, 4, 3 * UNIT); /* less is free than was promised */
+    state_memory_request(s.memory, 3, 2 * UNIT);
+    state_memory_request(s.memory, 4, 3 * UNIT); /* less is free than was promised */
     assert_int_equal(s.place, 4);
     assert_int_equal(s.fd, -1);
     end(&s);
@@ -145,9 +145,9 @@ TEST(state_memory, asked_for_twice_is_filled_once)
 {
     struct stage s;
     begin(&s, 100 * UNIT);
-    state_memory_ask(s.memory, 0, 50 * UNIT);
-    state_memory_ask(s.memory, 0, 50 * UNIT);
-    state_memory_ask(s.memory, 0, 40 * UNIT);
+    state_memory_request(s.memory, 0, 50 * UNIT);
+    state_memory_request(s.memory, 0, 50 * UNIT);
+    state_memory_request(s.memory, 0, 40 * UNIT);
     event_base_dispatch(s.base);
     assert_int_equal(s.answers, 1);
     assert_int_equal(s.bytes, 50 * UNIT);
@@ -163,10 +163,10 @@ TEST(state_memory, that_is_not_wanted_after_all_is_given_back)
     begin(&s, 1000 * UNIT);
     assert_true(gets(&s, 0, 50));
     size_t open_of_one = count_open();
-    state_memory_ask(s.memory, 0, LARGE * UNIT);
+    state_memory_request(s.memory, 0, LARGE * UNIT);
     event_base_loop(s.base, EVLOOP_ONCE);
     int answers = s.answers;
-    state_memory_ask(s.memory, 0, 10 * UNIT);
+    state_memory_request(s.memory, 0, 10 * UNIT);
     assert_int_equal(s.answers, answers + 1);
     assert_int_equal(s.bytes, 50 * UNIT); /* the memory it already has */
     event_base_dispatch(s.base);
@@ -177,9 +177,9 @@ TEST(state_memory, that_is_not_wanted_after_all_is_given_back)
     assert_true(gets(&s, 2, 0) == false);
     end(&s);
     begin(&s, 1000 * UNIT);
-    state_memory_ask(s.memory, 0, LARGE * UNIT);
+    state_memory_request(s.memory, 0, LARGE * UNIT);
     event_base_loop(s.base, EVLOOP_ONCE);
-    state_memory_ask(s.memory, 0, 0);
+    state_memory_request(s.memory, 0, 0);
     assert_true(gets(&s, 0, LARGE));
     assert_int_equal(fstat(s.fd, &st), 0);
     assert_int_equal(st.st_size, LARGE * UNIT);
