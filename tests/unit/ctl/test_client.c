@@ -1,130 +1,95 @@
 /* tests/unit/ctl/test_client.c: consecutive requests to the server over connections that come and
- * go. The test controls the connection and the reconnect timer. */
-#include <event2/event.h>
+ * go. The server is the other end of a real connection; clocks and timers are the test's. */
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/clock.h"
-#include "common/channel/channel.h"
 #include "common/records/client.h"
-#include "tests/unit/test_runner.h"
+#include "tests/unit/channel/socketpair.h"
+#include "tests/unit/fake_clock.h"
 
 static struct {
-    struct event_base *base;
+    struct world w; /* its server side is the server */
+    struct join_info join;
     struct client *client;
-    const struct channel_ops *ops; /* callbacks of the connection dialled last */
-    void *ctx;
-    bool is_there;
-    unsigned dials, sent, connected;
-    int send_rc;
-    uint32_t silence_ms; /* silence limit requested last */
-    struct tfe_mono now;
-    struct event *timer; /* the reconnect timer, and its delay */
-    long timer_ms;
+    unsigned dials; /* connections that the server has accepted */
+    unsigned sent;  /* requests that it has received */
+    unsigned connected, waited;
     char reason[64];
     char said[256]; /* results of the requests */
 } f;
 
-static struct channel *const the_channel = (struct channel *)&f;
-
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
-{
-    *ret = (struct timespec){.tv_sec = f.now.ms / 1000, .tv_nsec = f.now.ms % 1000 * 1000000};
-    return 0;
-}
-
-int __real_event_add(struct event *event, const struct timeval *tv);
-int __wrap_event_add(struct event *event, const struct timeval *tv);
-int __wrap_event_add(struct event *event, const struct timeval *tv)
-{
-    const struct timeval never = {.tv_sec = 3600};
-    f.timer = event;
-    f.timer_ms = tv->tv_sec * 1000 + tv->tv_usec / 1000;
-    return __real_event_add(event, f.timer_ms > 0 ? &never : tv);
-}
-
-int __wrap_channel_connect(struct event_base *base, const char *host, uint16_t port,
-                           const struct token *token, const struct handshake_params *params,
-                           uint32_t timeout_ms, const struct channel_ops *ops, void *ctx,
-                           struct channel **ret);
-int __wrap_channel_connect(struct event_base *base, const char *host, uint16_t port,
-                           const struct token *token, const struct handshake_params *params,
-                           uint32_t timeout_ms, const struct channel_ops *ops, void *ctx,
-                           struct channel **ret)
-{
-    assert_false(f.is_there);
-    f.ops = ops;
-    f.ctx = ctx;
-    f.is_there = true;
-    f.dials++;
-    *ret = the_channel;
-    return 0;
-}
-
-int __wrap_channel_send(struct channel *ch, const struct tfe_msg *msg);
-int __wrap_channel_send(struct channel *ch, const struct tfe_msg *msg)
-{
-    f.sent += f.send_rc == 0;
-    return f.send_rc;
-}
-
-void __wrap_channel_expect(struct channel *ch, uint32_t ms);
-void __wrap_channel_expect(struct channel *ch, uint32_t ms)
-{
-    f.silence_ms = ms;
-}
-
-void __wrap_channel_free(struct channel *ch);
-void __wrap_channel_free(struct channel *ch)
-{
-    f.is_there = f.is_there && !ch;
-}
-
 static void turn(void)
 {
-    for (int i = 0; i < 4; i++) {
-        (void)event_base_loop(f.base, EVLOOP_NONBLOCK);
+    for (int i = 0; i < 20; i++) {
+        fake_clock_pass(f.w.base, 0);
+        assert_true(event_base_loop(f.w.base, EVLOOP_NONBLOCK) >= 0);
     }
 }
 
-/* Fires the timer. */
-static void fire(void)
+static void pass(int64_t ms)
 {
-    assert_true(f.timer_ms > 0);
-    f.now = tfe_mono_add(f.now, f.timer_ms);
-    event_active(f.timer, EV_TIMEOUT, 0);
-    f.timer_ms = 0;
+    fake_clock_pass(f.w.base, ms);
     turn();
 }
+
+#define UNTIL(condition)                                                                           \
+    for (int n_ = 0; !(condition); n_++) {                                                         \
+        assert_in_range(n_, 0, 100000);                                                            \
+        turn();                                                                                    \
+        (void)sched_yield();                                                                       \
+    }
 
 static void established(void)
 {
-    f.ops->established(f.ctx, the_channel, NULL);
+    UNTIL(client_is_connected(f.client) && f.w.server.established == 1);
     turn();
 }
 
-static void closed(enum channel_end end)
+/* The server closes the connection. */
+static void closed(void)
 {
-    f.is_there = false;
-    f.ops->closed(f.ctx, the_channel, end, "so it ended");
-    turn();
+    side_free(&f.w.server);
+    f.w.server.established = 0;
+    UNTIL(!client_is_connected(f.client));
+}
+
+/* The client has closed it. */
+static void on_closed(struct side *side, const struct tfe_msg *msg)
+{
+    side->established = side->closed = 0;
 }
 
 static void hears(struct tfe_msg msg)
 {
-    f.ops->message(f.ctx, the_channel, &msg);
+    assert_int_equal(side_send(&f.w.server, msg), 0);
     turn();
 }
 
 static void row(void)
 {
     hears((struct tfe_msg){.type = MSG_EVENT_ROW,
-                           .u.event_row = {.number = 1, .kind = "k", .says = "s"}});
+                           .u.event_row = {.number = 1,
+                                           .kind = "k",
+                                           .level = EVENT_INFO,
+                                           .job = "",
+                                           .node = "",
+                                           .name = "",
+                                           .says = "s"}});
+}
+
+static void on_accepted(struct side *side, const struct tfe_msg *msg)
+{
+    f.dials++;
+}
+
+static void on_request(struct side *side, const struct tfe_msg *msg)
+{
+    f.sent++;
 }
 
 static void on_waiting(void *ctx, const char *reason)
 {
+    f.waited++;
     (void)snprintf(f.reason, sizeof f.reason, "%s", reason);
 }
 
@@ -144,7 +109,7 @@ static void on_ended(struct client_request *ask, enum client_end end, enum tfe_r
 }
 
 static const struct tfe_msg question = {.type = MSG_EVENTS};
-static const struct tfe_msg order = {.type = MSG_TOKEN_ROTATE};
+static const struct tfe_msg order = {.type = MSG_CANCEL, .u.cancel.job = "j"};
 
 static struct client_request ask_of(bool is_order)
 {
@@ -153,12 +118,17 @@ static struct client_request ask_of(bool is_order)
 
 static int begin(void **state)
 {
-    static const struct join_info join = {.host = "server"};
     memset(&f, 0, sizeof f);
-    f.now.ms = 1000000;
-    f.base = event_base_new();
-    const struct client_config config = {.base = f.base,
-                                         .join = &join,
+    fake_clock_init();
+    world_make(&f.w);
+    f.w.server_params = (struct handshake_params){PROTOCOL_VERSION, PROTOCOL_VERSION, 1};
+    f.w.server.on_established = on_accepted;
+    f.w.server.on_message = on_request;
+    f.w.server.on_closed = on_closed;
+    f.join = (struct join_info){
+        .host = "127.0.0.1", .port = listener_port(f.w.listener), .token = &f.w.token};
+    const struct client_config config = {.base = f.w.base,
+                                         .join = &f.join,
                                          .retry_max_ms = 1000,
                                          .silence_ms = 5000,
                                          .waiting = on_waiting,
@@ -169,8 +139,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     client_free(f.client);
-    assert_false(f.is_there);
-    event_base_free(f.base);
+    world_end(&f.w);
     return 0;
 }
 
@@ -182,22 +151,22 @@ static void said_is(const char *expected)
     f.said[0] = '\0';
 }
 
-TEST_IN(client, dials_once_there_is_a_question_and_puts_one_after_the_other)
+static void request(struct client_request *ask)
+{
+    client_request(f.client, ask);
+    turn();
+}
+
+TEST_IN(client, connects_with_the_first_request_and_sends_one_after_the_other)
 {
     struct client_request first = ask_of(false);
     struct client_request second = ask_of(true);
     turn();
     assert_int_equal(f.dials, 0);
-    client_request(f.client, &first);
-    turn();
-    client_request(f.client, &second);
-    turn();
-    assert_int_equal(f.dials, 1);
-    assert_int_equal(f.sent, 0); /* not connected yet */
+    request(&first);
+    request(&second);
     established();
-    assert_int_equal(f.connected, 1);
     assert_int_equal(f.sent, 1);
-    assert_int_equal(f.silence_ms, 5000);
     row();
     row();
     hears((struct tfe_msg){.type = MSG_STATUS_END});
@@ -207,27 +176,25 @@ TEST_IN(client, dials_once_there_is_a_question_and_puts_one_after_the_other)
     said_is("order:0/0/0 ");
     hears((struct tfe_msg){.type = MSG_DONE}); /* ignored, because no request is open */
     said_is("");
+    assert_int_equal(f.dials, 1);
 }
 
-TEST_IN(client, asks_again_what_was_not_answered_and_begins_its_list_anew)
+TEST_IN(client, repeats_an_open_request_and_begins_its_list_anew)
 {
     struct client_request ask = ask_of(false);
-    client_request(f.client, &ask);
-    turn();
+    request(&ask);
     established();
     row();
-    closed(CHANNEL_RESET);
-    assert_string_equal(f.reason, "so it ended");
-    assert_false(client_is_connected(f.client));
-    fire();
-    assert_int_equal(f.dials, 2);
+    closed();
+    pass(250);
     established();
     assert_int_equal(f.sent, 2);
+    assert_int_equal(ask.n_sent, 2);
     row();
     hears((struct tfe_msg){.type = MSG_STATUS_END});
     said_is("question:0/0/1 ");
-    closed(CHANNEL_EOF); /* without a request the client does not reconnect */
-    assert_int_equal(f.timer_ms, 0);
+    closed(); /* without a request the client does not reconnect */
+    pass(60000);
     assert_int_equal(f.dials, 2);
 }
 
@@ -235,86 +202,82 @@ TEST_IN(client, tries_later_and_later_until_it_is_connected)
 {
     static const long waits[] = {250, 500, 1000, 1000};
     struct client_request ask = ask_of(false);
-    client_request(f.client, &ask);
-    turn();
-    for (size_t i = 0; i < 4; i++) {
-        closed(CHANNEL_UNREACHABLE);
-        assert_int_equal(f.timer_ms, waits[i]);
-        fire();
-        assert_int_equal(f.dials, i + 2);
+    const int unused = raw_listen(&f.join.port);
+    close(unused); /* nobody listens on the port */
+    request(&ask);
+    UNTIL(f.waited == 1);
+    for (unsigned i = 0; i < 3; i++) {
+        pass(waits[i] - 1);
+        assert_int_equal(f.waited, i + 1);
+        pass(1);
+        UNTIL(f.waited == i + 2);
     }
+    f.join.port = listener_port(f.w.listener);
+    pass(waits[3]);
     established();
-    closed(CHANNEL_EOF);
-    assert_int_equal(f.timer_ms, 250);
+    closed();
+    pass(249);
+    assert_int_equal(f.dials, 1);
+    pass(1);
+    established();
     client_cancel(f.client, &ask);
 }
 
-TEST_IN(client, dials_anew_where_the_server_is_silent)
+TEST_IN(client, reconnects_if_the_server_is_silent_during_a_request)
 {
     struct client_request ask = ask_of(false);
-    client_request(f.client, &ask);
-    turn();
+    request(&ask);
     established();
-    f.ops->silent(f.ctx, the_channel);
-    assert_false(f.is_there);
+    pass(4999);
+    assert_int_equal(f.waited, 0);
+    pass(1);
     assert_string_equal(f.reason, "it does not answer");
-    fire();
+    UNTIL(!f.w.server.ch);
+    pass(250);
     established();
     hears((struct tfe_msg){.type = MSG_STATUS_END});
-    f.ops->silent(f.ctx, the_channel); /* no response is due */
-    assert_true(f.is_there);
+    pass(60000); /* no response is due */
+    assert_true(client_is_connected(f.client));
 }
 
-TEST_IN(client, takes_a_token_for_rejected_after_two_tries_and_looks_again_later)
+TEST_IN(client, takes_a_token_for_rejected_after_two_tries_and_tries_again_later)
 {
     struct client_request ask = ask_of(false);
-    client_request(f.client, &ask);
-    turn();
-    unsigned n = 0;
-    while (f.said[0] == '\0') {
-        assert_in_range(n, 0, 5);
-        closed(CHANNEL_UNAUTHORISED);
-        n++;
-        turn();
-        if (f.said[0] == '\0') {
-            fire();
-        }
-    }
-    assert_int_equal(n, 2);
-    said_is("question:2/1/0 ");
-    client_request(f.client, &ask); /* reconnects at once */
-    turn();
-    said_is("question:2/1/0 ");
-    assert_int_equal(f.dials, 2);
-    f.now = tfe_mono_add(f.now, 5001);
-    client_request(f.client, &ask);
-    turn();
+    f.w.token.secret[0] ^= 1;
+    request(&ask);
+    UNTIL(f.waited == 1);
     said_is("");
-    assert_int_equal(f.dials, 3);
+    for (int i = 0; i < 20 && f.said[0] == '\0'; i++) {
+        pass(100);
+        (void)sched_yield();
+    }
+    UNTIL(f.said[0] != '\0');
+    said_is("question:2/1/0 ");
+    request(&ask); /* ends at once */
+    said_is("question:2/1/0 ");
+    f.w.token.secret[0] ^= 1;
+    pass(5001);
+    request(&ask);
     established();
     hears((struct tfe_msg){.type = MSG_STATUS_END});
     said_is("question:0/0/0 ");
-    client_request(f.client, &ask);
-    turn();
-    closed(CHANNEL_UNAUTHORISED); /* the token was accepted meanwhile, so that the count restarts */
-    said_is("");
-    client_cancel(f.client, &ask);
 }
 
-TEST_IN(client, tells_refusals_and_what_does_not_fit)
+TEST_IN(client, reports_refusals_and_responses_that_do_not_fit)
 {
+    static char long_name[400];
+    struct tfe_msg wrong = {.type = MSG_EVENTS, .u.events.job = long_name};
     struct client_request ask = ask_of(false);
     struct client_request next = ask_of(false);
-    client_request(f.client, &ask);
-    turn();
+    memset(long_name, 'x', sizeof long_name - 1);
+    request(&ask);
     established();
     hears((struct tfe_msg){.type = MSG_REFUSED,
                            .u.refused = {.code = REFUSAL_NO_SUCH_JOB, .sentence = "none"}});
     said_is("question:1/6/0 ");
-    client_request(f.client, &ask);
-    client_request(f.client, &next);
-    turn();
-    hears((struct tfe_msg){.type = MSG_WELCOME});
+    request(&ask);
+    request(&next);
+    hears((struct tfe_msg){.type = MSG_DONE});
     said_is("question:3/0/0 ");
     assert_int_equal(f.sent, 2); /* the rest of the open response comes first */
     row();
@@ -323,30 +286,25 @@ TEST_IN(client, tells_refusals_and_what_does_not_fit)
     assert_int_equal(f.sent, 3);
     hears((struct tfe_msg){.type = MSG_STATUS_END});
     said_is("question:0/0/0 ");
-    f.send_rc = TFE_EINVAL;
-    client_request(f.client, &ask);
-    turn();
+    ask.message = &wrong;
+    request(&ask);
     said_is("question:1/2/0 ");
-    f.send_rc = TFE_ETOOBIG;
-    client_request(f.client, &ask);
-    turn();
-    said_is("question:4/0/0 ");
 }
 
-TEST_IN(client, what_is_taken_back_is_answered_to_nobody)
+TEST_IN(client, calls_nobody_back_for_a_cancelled_request)
 {
     struct client_request first = ask_of(true);
     struct client_request second = ask_of(false);
     struct client_request third = ask_of(false);
-    client_request(f.client, &first);
-    client_request(f.client, &second);
-    client_request(f.client, &third);
-    turn();
+    request(&first);
+    request(&second);
+    request(&third);
     established();
+    assert_int_equal(f.sent, 1);
     client_cancel(f.client, &third); /* the last request: others are queued behind the second */
     client_cancel(f.client, &first); /* this request is open */
     client_cancel(f.client, &first); /* a repeated cancellation has no effect */
-    client_request(f.client, &third);
+    request(&third);
     hears((struct tfe_msg){.type = MSG_STATUS_END}); /* ignored: STATUS_END does not end an order */
     assert_int_equal(f.sent, 1);
     hears((struct tfe_msg){.type = MSG_DONE});
@@ -357,22 +315,22 @@ TEST_IN(client, what_is_taken_back_is_answered_to_nobody)
     said_is("question:0/0/0 question:0/0/0 ");
 }
 
-TEST_IN(client, asks_no_faster_than_the_server_likes)
+TEST_IN(client, sends_no_faster_than_the_server_permits)
 {
     struct client_request ask = ask_of(false);
     unsigned n = 0;
-    client_request(f.client, &ask);
-    turn();
+    request(&ask);
     established();
     while (f.sent == n + 1) {
         assert_in_range(n, 0, 300);
         hears((struct tfe_msg){.type = MSG_STATUS_END});
         n++;
-        client_request(f.client, &ask);
-        turn();
+        f.said[0] = '\0';
+        request(&ask);
     }
-    assert_int_equal(f.timer_ms, 50);
-    fire();
+    pass(49);
+    assert_int_equal(f.sent, n);
+    pass(1);
     assert_int_equal(f.sent, n + 1);
     hears((struct tfe_msg){.type = MSG_STATUS_END});
 }
