@@ -1,7 +1,8 @@
 /* tests/unit/store/test_writer.c: the writer: queueing, merging, failures, retries and
- * notifications. The store is real, but each call can be blocked or made to fail, both clocks can
- * be advanced, and all allocations are counted. */
+ * notifications. The store is real, but calls of SQLite can be blocked or made to fail, both
+ * clocks can be advanced, and all allocations are counted. */
 #include <pthread.h>
+#include <sqlite3.h>
 
 #include "common/base/clock.h"
 #include "server/store/writer.h"
@@ -11,7 +12,7 @@
 #define HOUR_MS INT64_C(3600000)
 #define ROWS_MAX 10000 /* same value as in server/store/writer.c */
 
-/* --- the store's calls, from the writer's thread ---------------------------------------------- */
+/* --- calls of SQLite, from the writer's thread ---------------------------------------------- */
 
 static struct {
     pthread_mutex_t lock;
@@ -19,7 +20,8 @@ static struct {
     bool holds;        /* true blocks the next transaction at its beginning */
     bool is_held;      /* true while a transaction is blocked */
     const char *fails; /* job whose writes fail; NULL for none */
-    const char *reason;
+    int fails_with;    /* SQLite's error of these writes */
+    int code;          /* error of the present write; 0 for none */
     char calls[32768]; /* calls so far, as in "begin put:a/1 row:a/2 commit " */
     size_t n_calls;
     int n_rows;
@@ -28,26 +30,12 @@ static struct {
     long blocks;      /* allocated blocks that have not been freed */
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-int __real_store_begin(struct store *store, struct tfe_reason *reason);
-int __wrap_store_begin(struct store *store, struct tfe_reason *reason);
-int __real_store_put(struct store *store, const struct store_record *record,
-                     struct tfe_reason *reason);
-int __wrap_store_put(struct store *store, const struct store_record *record,
-                     struct tfe_reason *reason);
-int __real_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
-                         struct tfe_wall now, struct tfe_reason *reason);
-int __wrap_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
-                         struct tfe_wall now, struct tfe_reason *reason);
-int __real_store_commit(struct store *store, struct tfe_reason *reason);
-int __wrap_store_commit(struct store *store, struct tfe_reason *reason);
-int __real_store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
-                       struct tfe_reason *reason);
-int __wrap_store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
-                       struct tfe_reason *reason);
-int __real_store_backup(struct store *store, const char *path, bool (*goes_on)(void *ctx),
-                        void *ctx, struct tfe_reason *reason);
-int __wrap_store_backup(struct store *store, const char *path, bool (*goes_on)(void *ctx),
-                        void *ctx, struct tfe_reason *reason);
+int __real_sqlite3_step(sqlite3_stmt *statement);
+int __wrap_sqlite3_step(sqlite3_stmt *statement);
+void __real_sqlite3_progress_handler(sqlite3 *db, int n, int (*fn)(void *ctx), void *ctx);
+void __wrap_sqlite3_progress_handler(sqlite3 *db, int n, int (*fn)(void *ctx), void *ctx);
+int __real_sqlite3_extended_errcode(sqlite3 *db);
+int __wrap_sqlite3_extended_errcode(sqlite3 *db);
 int __real_clock_gettime(clockid_t id, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
 void *__real_malloc(size_t n);
@@ -70,15 +58,6 @@ static void note_call(const char *what, const char *job, uint64_t epoch)
     seen.n_calls += (size_t)n < room ? (size_t)n : 0;
 }
 
-static bool fails(const char *job, struct tfe_reason *reason)
-{
-    if (!seen.fails || strcmp(seen.fails, job) != 0) {
-        return false;
-    }
-    reason_set(reason, "%s", seen.reason);
-    return true;
-}
-
 static void wait_while_held(const char *what)
 {
     pthread_mutex_lock(&seen.lock);
@@ -92,55 +71,65 @@ static void wait_while_held(const char *what)
     pthread_mutex_unlock(&seen.lock);
 }
 
-int __wrap_store_begin(struct store *store, struct tfe_reason *reason)
+static bool begins(sqlite3_stmt *statement, const char *words)
 {
-    wait_while_held("begin");
-    return __real_store_begin(store, reason);
+    return strncmp(sqlite3_sql(statement), words, strlen(words)) == 0;
 }
 
-int __wrap_store_put(struct store *store, const struct store_record *record,
-                     struct tfe_reason *reason)
+/* Notes the insertion of a record or row. Returns true if it is to fail. */
+static bool note_insertion(sqlite3_stmt *statement, const char *what)
 {
+    char job[64] = "";
+    long long values[3] = {0};
+    char *sql = sqlite3_expanded_sql(statement);
+    const char *at = strstr(sql, "VALUES('");
+    assert_true(at && sscanf(at, "VALUES('%63[^']', %lld, %lld, %lld", job, &values[0], &values[1],
+                             &values[2]) == 4);
+    sqlite3_free(sql);
     pthread_mutex_lock(&seen.lock);
-    note_call("put", record->job.text, record->epoch);
-    bool is_bad = fails(record->job.text, reason);
+    const bool is_record = strcmp(what, "put") == 0;
+    note_call(what, job, (uint64_t)values[is_record ? 0 : 1]);
+    seen.n_rows += !is_record && values[2] == 1; /* rows of a record have run 7 */
+    const bool is_bad = seen.fails && strcmp(seen.fails, job) == 0;
+    seen.code = is_bad ? seen.fails_with : SQLITE_OK;
     pthread_mutex_unlock(&seen.lock);
-    return is_bad ? TFE_EDISK : __real_store_put(store, record, reason);
+    return is_bad;
 }
 
-int __wrap_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
-                         struct tfe_wall now, struct tfe_reason *reason)
+int __wrap_sqlite3_step(sqlite3_stmt *statement)
 {
-    pthread_mutex_lock(&seen.lock);
-    note_call("row", job, row->epoch);
-    seen.n_rows += row->run == 1; /* rows of a record have run 7 */
-    bool is_bad = fails(job, reason);
-    pthread_mutex_unlock(&seen.lock);
-    return is_bad ? TFE_EDISK : __real_store_put_row(store, job, row, now, reason);
-}
-
-int __wrap_store_commit(struct store *store, struct tfe_reason *reason)
-{
-    int rc = __real_store_commit(store, reason);
-    pthread_mutex_lock(&seen.lock);
-    note_call("commit", NULL, 0);
-    pthread_mutex_unlock(&seen.lock);
+    if (begins(statement, "BEGIN")) {
+        wait_while_held("begin");
+    } else if ((begins(statement, "INSERT OR REPLACE INTO jobs") &&
+                note_insertion(statement, "put")) ||
+               (begins(statement, "INSERT INTO ledger") && note_insertion(statement, "row"))) {
+        return seen.code;
+    }
+    const int rc = __real_sqlite3_step(statement);
+    if (begins(statement, "COMMIT")) {
+        pthread_mutex_lock(&seen.lock);
+        note_call("commit", NULL, 0);
+        pthread_mutex_unlock(&seen.lock);
+    }
+    if (begins(statement, "DELETE FROM ledger WHERE (job, epoch) IN")) {
+        __atomic_add_fetch(&seen.n_prunes, 1, __ATOMIC_SEQ_CST);
+    }
     return rc;
 }
 
-int __wrap_store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
-                       struct tfe_reason *reason)
+/* A backup begins with it. */
+void __wrap_sqlite3_progress_handler(sqlite3 *db, int n, int (*fn)(void *ctx), void *ctx)
 {
-    int rc = __real_store_prune(store, before, max, ret_n, reason);
-    __atomic_add_fetch(&seen.n_prunes, 1, __ATOMIC_SEQ_CST);
-    return rc;
+    if (fn) {
+        wait_while_held("backup");
+    }
+    __real_sqlite3_progress_handler(db, n, fn, ctx);
 }
 
-int __wrap_store_backup(struct store *store, const char *path, bool (*goes_on)(void *ctx),
-                        void *ctx, struct tfe_reason *reason)
+/* Called by the writer's thread only, after its step has failed. */
+int __wrap_sqlite3_extended_errcode(sqlite3 *db)
 {
-    wait_while_held("backup");
-    return __real_store_backup(store, path, goes_on, ctx, reason);
+    return seen.code != SQLITE_OK ? seen.code : __real_sqlite3_extended_errcode(db);
 }
 
 static int64_t ahead(void)
@@ -225,7 +214,10 @@ static bool written(void *ctx, const char *job, uint64_t sequence, int rc)
 
 static void condition(void *ctx, int rc, const char *reason)
 {
-    tell(ctx, "store", rc, reason);
+    tell(ctx, "store", rc,
+         strstr(reason, "full")        ? "full"
+         : strstr(reason, "I/O error") ? "error"
+                                       : "");
 }
 
 static void answered(void *ctx, int rc, struct record_list *page, const char *reason)
@@ -312,11 +304,11 @@ static void let_go(void)
     pthread_mutex_unlock(&seen.lock);
 }
 
-static void set_fails(const char *job, const char *reason)
+static void set_fails(const char *job, int code)
 {
     pthread_mutex_lock(&seen.lock);
     seen.fails = job;
-    seen.reason = reason;
+    seen.fails_with = code;
     pthread_mutex_unlock(&seen.lock);
 }
 
@@ -431,14 +423,14 @@ TEST(records, of_a_transaction_that_fails_none_is_kept_and_all_are_told)
     submit(o, "b", 1, 0, 2);
     submit(o, "c", 1, 0, 3);
     submit(o, "d", 1, 0, 4);
-    set_fails("c", "full");
+    set_fails("c", SQLITE_FULL);
     let_go();
     AWAIT(o, "d/4");
     AWAIT(o, "store=disk full");
     assert_non_null(strstr(o->told, "a/1=0 "));
     assert_non_null(strstr(o->told, "b/2=disk c/3=disk d/4=disk "));
     assert_false(has_called("put:d/1")); /* the writer does not continue a failed transaction */
-    set_fails(NULL, NULL);
+    set_fails(NULL, 0);
     submit(o, "d", 1, 0, 5);
     AWAIT(o, "d/5=0");
     AWAIT(o, "store=0");
@@ -462,17 +454,17 @@ static int times_told(const struct office *o, const char *part)
 TEST(records, what_is_wrong_is_told_once_and_again_when_it_is_something_else)
 {
     struct office *o = an_office(0);
-    set_fails("a", "full");
+    set_fails("a", SQLITE_FULL);
     submit(o, "a", 1, 0, 1);
     AWAIT(o, "a/1=disk");
     submit(o, "a", 1, 0, 2);
     AWAIT(o, "a/2=disk");
     AWAIT(o, "store=disk full");
-    set_fails("a", "gone");
+    set_fails("a", SQLITE_IOERR);
     submit(o, "a", 1, 0, 3);
     AWAIT(o, "a/3=disk");
-    AWAIT(o, "store=disk gone");
-    set_fails(NULL, NULL);
+    AWAIT(o, "store=disk error");
+    set_fails(NULL, 0);
     submit(o, "a", 1, 0, 4);
     AWAIT(o, "a/4=0");
     submit(o, "a", 1, 1, 5);
@@ -480,7 +472,7 @@ TEST(records, what_is_wrong_is_told_once_and_again_when_it_is_something_else)
     AWAIT(o, "store=0");
     (void)writer_deliver(o->w);
     assert_int_equal(times_told(o, "store=disk full"), 1);
-    assert_int_equal(times_told(o, "store=disk gone"), 1);
+    assert_int_equal(times_told(o, "store=disk error"), 1);
     assert_int_equal(times_told(o, "store=0"), 1);
     close_office(o);
 }
@@ -617,7 +609,7 @@ TEST(rows, that_are_not_written_are_tried_again_after_5_s_and_in_their_order)
     struct msg_epoch_row row = a_row(1);
     row.has_saved = true;
     row.saved_step = 1;
-    set_fails("a", "full");
+    set_fails("a", SQLITE_FULL);
     hold();
     assert_int_equal(writer_put_ledger(o->w, "a", &row), 0);
     await_held();
@@ -625,7 +617,7 @@ TEST(rows, that_are_not_written_are_tried_again_after_5_s_and_in_their_order)
     assert_int_equal(writer_put_ledger(o->w, "a", &row), 0);
     let_go();
     AWAIT(o, "store=disk full");
-    set_fails(NULL, NULL);
+    set_fails(NULL, 0);
     put_forward(o, 1000);
     submit(o, "b", 1, 0, 1);
     AWAIT(o, "b/1=0");
@@ -651,7 +643,7 @@ TEST(rows, of_the_last_moment_are_written_unless_the_disk_refuses_them)
     close_office(o);
 
     o = an_office(0);
-    set_fails("a", "full");
+    set_fails("a", SQLITE_FULL);
     note(o, "a", 1);
     AWAIT(o, "store=disk full");
     writer_stop(o->w);
