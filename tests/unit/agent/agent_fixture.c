@@ -8,9 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "agent/os/proc.h"
 
 extern char **environ;
 
@@ -97,6 +101,20 @@ void rig_done(struct rig *rig)
     event_base_free(rig->base);
 }
 
+int rig_setup(void **state)
+{
+    static struct rig rig;
+    rig_init(&rig);
+    *state = &rig;
+    return 0;
+}
+
+int rig_teardown(void **state)
+{
+    rig_done(*state);
+    return 0;
+}
+
 void rig_turn(struct rig *rig)
 {
     struct timeval tick = {.tv_usec = 2000};
@@ -166,4 +184,49 @@ bool rig_is_gone(pid_t pid)
 bool rig_has_state(pid_t pid, char state)
 {
     return state_of(pid) == state;
+}
+
+static bool count_one(void *ctx, int number)
+{
+    (void)number;
+    (*(int *)ctx)++;
+    return true;
+}
+
+int rig_count_descriptors(pid_t pid)
+{
+    int n = 0;
+    assert_int_equal(proc_each_of(pid, "fd", count_one, &n), 0);
+    return n;
+}
+
+void rig_start_standby(struct rig *rig, const char *script, bool background)
+{
+    const char *const argv[] = {"/bin/bash", "-c", script, NULL};
+    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
+    assert_int_equal(guard_link_spawn_standby(rig->link, GUARD_STANDBY_SLOT, &spec, background), 0);
+}
+
+bool rig_root_helper(char folder[FOLDER_BYTES], char *ret, size_t cap)
+{
+    char command[512];
+    struct statvfs fs;
+    folder_make(folder);
+    (void)snprintf(ret, cap, "%s/helper", folder);
+    (void)snprintf(command, sizeof command, "cp /proc/%d/exe '%s' && chmod 4755 '%s'",
+                   (int)getpid(), ret, ret);
+    return geteuid() == 0 && chmod(folder, 0755) == 0 && system(command) == 0 &&
+           statvfs(folder, &fs) == 0 && !(fs.f_flag & ST_NOSUID);
+}
+
+int rig_become_root(void)
+{
+    if (setresuid(0, 0, 0) != 0) {
+        return 1;
+    }
+    printf("%d\n", (int)getpid());
+    fflush(stdout);
+    alarm(60);
+    pause();
+    return 0;
 }

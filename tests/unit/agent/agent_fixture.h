@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "agent/guard/guard_link.h"
+#include "tests/unit/folder.h"
 #include "tests/unit/test_runner.h"
 
 /* Timeout: no test takes a second, so a machine that needs this long has a bug. */
@@ -46,6 +47,10 @@ void rig_init(struct rig *rig);
 /* Closes the link, waits for the guard, and checks that it left nothing. */
 void rig_done(struct rig *rig);
 
+/* The same as fixture functions of cmocka; *state is the rig. */
+int rig_setup(void **state);
+int rig_teardown(void **state);
+
 /* Runs the event loop once, for at most some milliseconds. */
 void rig_turn(struct rig *rig);
 
@@ -78,5 +83,18 @@ pid_t rig_pid(struct rig *rig);
 bool rig_is_gone(pid_t pid);
 /* Returns true if /proc shows this state of the process ('T', 'S', ...). */
 bool rig_has_state(pid_t pid, char state);
+
+/* Returns how many descriptors the process has open. */
+int rig_count_descriptors(pid_t pid);
+
+/* Starts a shell in place of a standby's interpreter; the script sends its messages on
+ * descriptor 3. */
+void rig_start_standby(struct rig *rig, const char *script, bool background);
+
+/* Makes a set-user-ID copy of this program in a new folder. Returns false if that is not possible
+ * here. */
+bool rig_root_helper(char folder[FOLDER_BYTES], char *ret, size_t cap);
+/* Main function of that copy: prints its pid as root, and waits. */
+int rig_become_root(void);
 
 #endif

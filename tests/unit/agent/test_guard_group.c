@@ -147,16 +147,6 @@ TEST_IN(group, each_trainer_lives_in_one_of_its_own)
     RIG_UNTIL(rig, groups_of_guard() == 0);
 }
 
-TEST_IN(group, it_goes_with_a_trainer_that_ends_well)
-{
-    struct rig *rig = *state;
-    for (int round = 1; round <= 3; round++) {
-        RIG_RUN(rig, 0, "true");
-        RIG_UNTIL(rig, rig->slots[0].exited == round);
-    }
-    RIG_UNTIL(rig, groups_of_guard() == 0);
-}
-
 TEST_IN(group, a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer)
 {
     struct rig *rig = *state;
@@ -188,22 +178,16 @@ TEST_IN(group, a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer)
     RIG_UNTIL(rig, groups_of_guard() == 0);
 }
 
-static bool count_one(void *ctx, int number)
-{
-    (void)number;
-    (*(int *)ctx)++;
-    return true;
-}
-
 /* The group is removed when the last process that the trainer left in it ends. */
 TEST_IN(group, it_goes_with_the_last_that_a_trainer_left)
 {
     struct rig *rig = *state;
-    int first = 0;
-    int after = 0;
-    RIG_RUN(rig, 1, "true");
-    RIG_UNTIL(rig, rig->slots[1].exited);
-    assert_int_equal(proc_each_of(rig->guard, "fd", count_one, &first), 0);
+    for (int round = 1; round <= 3; round++) {
+        RIG_RUN(rig, 1, "true");
+        RIG_UNTIL(rig, rig->slots[1].exited == round);
+    }
+    RIG_UNTIL(rig, groups_of_guard() == 0);
+    const int first = rig_count_descriptors(rig->guard);
     RIG_RUN(rig, 0, "sh", "-c", "setsid sh -c 'echo $$; exec sleep 1000' & exec sleep 1000");
     pid_t left = rig_pid(rig);
     guard_link_signal(rig->link, 0, SIGTERM);
@@ -213,8 +197,7 @@ TEST_IN(group, it_goes_with_the_last_that_a_trainer_left)
     guard_link_sweep(rig->link);
     RIG_UNTIL(rig, rig->swept);
     assert_int_equal(groups_of_guard(), 0);
-    assert_int_equal(proc_each_of(rig->guard, "fd", count_one, &after), 0);
-    assert_int_equal(after, first);
+    assert_int_equal(rig_count_descriptors(rig->guard), first);
 }
 
 TEST(group, there_is_one_for_each_slot_and_as_many_that_were_left)
@@ -312,33 +295,17 @@ static bool delegate(const char *directory, uid_t user)
     return is_done;
 }
 
-/* Creates a set-user-ID copy of this program that becomes root. */
-static bool root_maker(const char *folder, char *ret, size_t cap)
-{
-    char command[512];
-    char self[256];
-    struct statvfs fs;
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = '\0';
-    snprintf(ret, cap, "%s/become-root", folder);
-    snprintf(command, sizeof command, "cp '%s' '%s' && chmod 4755 '%s'", self, ret, ret);
-    return chmod(folder, 0755) == 0 && system(command) == 0 && statvfs(folder, &fs) == 0 &&
-           !(fs.f_flag & ST_NOSUID);
-}
-
 /* Bug: a descendant that had become another user's could not be killed by its guard. In a group
  * the kernel kills it. */
 TEST(group, a_descendant_of_another_user_dies_with_it)
 {
     enum { NOBODY = 65534 };
-    char folder[] = "/tmp/tfe-agent-XXXXXX";
+    char folder[FOLDER_BYTES];
     char helper[64];
     char mine[PATH_MAX + 16];
-    assert_non_null(mkdtemp(folder));
     snprintf(mine, sizeof mine, "%s/mine", home);
-    if (geteuid() != 0 || !root_maker(folder, helper, sizeof helper) || !delegate(mine, NOBODY)) {
-        (void)unlink(helper);
-        (void)rmdir(folder);
+    if (!rig_root_helper(folder, helper, sizeof helper) || !delegate(mine, NOBODY)) {
+        folder_remove(folder);
         SKIP("it takes root, a cgroup to delegate and a /tmp without nosuid");
     }
     fflush(NULL);
@@ -371,28 +338,15 @@ TEST(group, a_descendant_of_another_user_dies_with_it)
     }
     int status = -1;
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(unlink(helper), 0);
-    assert_int_equal(rmdir(folder), 0);
+    folder_remove(folder);
     assert_int_equal(rmdir(mine), 0);
     assert_int_equal(status, 0);
-}
-
-static int become_root(void)
-{
-    if (setuid(0) != 0) {
-        return 1;
-    }
-    printf("%d\n", (int)getpid());
-    fflush(stdout);
-    alarm(60);
-    pause();
-    return 0;
 }
 
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--become-root") == 0) {
-        return become_root();
+        return rig_become_root();
     }
     signal(SIGPIPE, SIG_IGN);
     struct tfe_reason reason;

@@ -21,54 +21,28 @@
 #include "agent/guard/spawn_block.h"
 #include "tests/unit/agent/agent_fixture.h"
 
-static int setup(void **state)
-{
-    struct rig *rig = malloc(sizeof *rig);
-    rig_init(rig);
-    *state = rig;
-    return 0;
-}
+#define FIXTURE rig_setup, rig_teardown
 
-static int teardown(void **state)
-{
-    rig_done(*state);
-    free(*state);
-    return 0;
-}
-
-#define FIXTURE setup, teardown
-
-TEST_IN(guard, every_exit_code_arrives_as_it_was)
+TEST_IN(guard, every_exit_code_and_every_signal_arrives_as_it_was)
 {
     static const int codes[] = {0, 1, 2, 42, 126, 127, 128, 137, 143, 255};
-    struct rig *rig = *state;
-    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
-        char script[32];
-        snprintf(script, sizeof script, "exit %d", codes[i]);
-        RIG_RUN(rig, (uint32_t)i, "/bin/sh", "-c", script);
-    }
-    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
-        RIG_UNTIL(rig, rig->slots[i].exited);
-        assert_int_equal(rig->slots[i].spawned, 1);
-        assert_true(WIFEXITED(rig->slots[i].status));
-        assert_int_equal(WEXITSTATUS(rig->slots[i].status), codes[i]);
-    }
-}
-
-TEST_IN(guard, every_signal_kills_a_trainer_that_does_not_handle_it)
-{
     static const int signals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGPIPE,
                                   SIGUSR1, SIGABRT, SIGSEGV, SIGKILL, SIGALRM};
+    enum { N = sizeof codes / sizeof codes[0] };
     struct rig *rig = *state;
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        RIG_RUN(rig, (uint32_t)i, "sleep", "1000");
-        RIG_UNTIL(rig, rig->slots[i].spawned);
-        guard_link_signal(rig->link, (uint32_t)i, signals[i]);
+    for (uint32_t i = 0; i < N; i++) {
+        char script[32];
+        snprintf(script, sizeof script, "exit %d", codes[i]);
+        RIG_RUN(rig, i, "/bin/sh", "-c", script);
+        RIG_RUN(rig, N + i, "sleep", "1000");
+        RIG_UNTIL(rig, rig->slots[N + i].spawned);
+        guard_link_signal(rig->link, N + i, signals[i]);
     }
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        RIG_UNTIL(rig, rig->slots[i].exited);
-        assert_true(WIFSIGNALED(rig->slots[i].status));
-        assert_int_equal(WTERMSIG(rig->slots[i].status), signals[i]);
+    for (uint32_t i = 0; i < N; i++) {
+        RIG_UNTIL(rig, rig->slots[i].exited && rig->slots[N + i].exited);
+        assert_int_equal(rig->slots[i].spawned, 1);
+        assert_int_equal(rig->slots[i].status, codes[i] << 8);
+        assert_int_equal(WTERMSIG(rig->slots[N + i].status), signals[i]);
     }
 }
 
@@ -138,15 +112,12 @@ TEST_IN(guard, a_missing_directory_is_not_taken_for_a_missing_command)
 TEST_IN(guard, the_command_is_searched_in_the_path_of_the_trainer)
 {
     struct rig *rig = *state;
-    char dir[] = "/tmp/tfe-agent-XXXXXX";
-    char file[64];
+    char dir[FOLDER_BYTES];
     char path[64];
-    assert_non_null(mkdtemp(dir));
-    snprintf(file, sizeof file, "%s/only-here", dir);
+    folder_make(dir);
+    folder_write(folder_path(dir, "only-here"), "#!/bin/sh\necho found\n");
+    assert_int_equal(chmod(folder_path(dir, "only-here"), 0755), 0);
     snprintf(path, sizeof path, "PATH=%s", dir);
-    int fd = open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
-    assert_true(write(fd, "#!/bin/sh\necho found\n", 21) == 21);
-    close(fd);
     const char *const argv[] = {"only-here", NULL};
     const char *const envp[] = {path, NULL};
     struct spawn_spec spec = {.argv = argv, .envp = envp};
@@ -158,8 +129,7 @@ TEST_IN(guard, the_command_is_searched_in_the_path_of_the_trainer)
     RIG_RUN(rig, 0, "only-here"); /* with the PATH of this test */
     RIG_UNTIL(rig, rig->slots[0].failed);
     assert_int_equal(rig->slots[0].error, ENOENT);
-    unlink(file);
-    rmdir(dir);
+    folder_remove(dir);
 }
 
 TEST_IN(guard, two_megabytes_of_environment_arrive_whole)
@@ -197,28 +167,6 @@ TEST_IN(guard, two_megabytes_of_environment_arrive_whole)
     for (int i = 0; i <= COUNT; i++) {
         free(strings[i]);
     }
-}
-
-TEST_IN(guard, runs_as_many_trainers_as_it_has_slots)
-{
-    struct rig *rig = *state;
-    int64_t begin = rig_ms();
-    for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
-        RIG_RUN(rig, i, "sleep", "1000");
-    }
-    for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
-        RIG_UNTIL(rig, rig->slots[i].spawned);
-    }
-    int64_t spawned = rig_ms();
-    for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
-        guard_link_signal(rig->link, i, SIGTERM);
-    }
-    for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
-        RIG_UNTIL(rig, rig->slots[i].exited);
-        assert_int_equal(rig->slots[i].status, SIGTERM);
-    }
-    print_message("           %d trainers: started in %d ms, ended by signals in %d ms\n",
-                  GUARD_SLOTS, (int)(spawned - begin), (int)(rig_ms() - spawned));
 }
 
 TEST_IN(guard, a_stopped_trainer_takes_sigterm)
@@ -259,44 +207,6 @@ TEST_IN(guard, sigterm_is_for_the_main_process_alone)
     guard_link_signal(rig->link, 0, SIGTERM);
     RIG_UNTIL(rig, rig->slots[0].exited);
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 6);
-}
-
-TEST_IN(guard, the_rest_of_a_session_dies_with_its_main_process)
-{
-    struct rig *rig = *state;
-    RIG_RUN(rig, 1, "sleep", "1000");
-    RIG_RUN(rig, 0, "bash", "-c", "(trap '' TERM; sleep 1000) & echo $!; exit 3");
-    pid_t left = rig_pid(rig);
-    RIG_UNTIL(rig, rig->slots[0].exited);
-    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 3);
-    assert_true(rig_is_gone(left));
-    assert_int_equal(rig->slots[1].exited, 0);
-}
-
-TEST_IN(guard, a_trainer_sees_three_descriptors_and_a_clean_signal_state)
-{
-    struct rig *rig = *state;
-    char self[256];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    assert_true(n > 0);
-    self[n] = '\0';
-    /* A descriptor of the agent without O_CLOEXEC. */
-    int leak = open("/dev/null", O_RDONLY);
-    RIG_RUN(rig, 0, self, "--child-facts");
-    char line[256];
-    rig_line(rig, line, sizeof line);
-    assert_string_equal(line, "descriptors 0 1 2");
-    rig_line(rig, line, sizeof line);
-    assert_string_equal(line, "stdin /dev/null");
-    rig_line(rig, line, sizeof line);
-    assert_string_equal(line, "ignored none");
-    rig_line(rig, line, sizeof line);
-    assert_string_equal(line, "blocked none");
-    rig_line(rig, line, sizeof line);
-    assert_string_equal(line, "session own group own");
-    RIG_UNTIL(rig, rig->slots[0].exited);
-    assert_int_equal(rig->slots[0].status, 0);
-    close(leak);
 }
 
 /* The child maps the arguments, so truncating them could cause SIGBUS. */
@@ -364,39 +274,6 @@ TEST_IN(guard, it_goes_by_its_own_name_and_hides_the_command_line)
     assert_string_equal(text, "tfe-guard");
     file_read(getpid(), "cmdline", text, sizeof text);
     assert_string_not_equal(text, "tfe-guard");
-}
-
-#define TOKEN "tfe1_agent_secret"
-
-/* Returns whether the guard of an agent with a token in its environment shows the token. */
-static int token_facts(void)
-{
-    struct rig rig;
-    char text[65536] = "";
-    char path[64];
-    rig_init(&rig);
-    RIG_RUN(&rig, 0, "/bin/true");
-    RIG_UNTIL(&rig, rig.slots[0].exited);
-    snprintf(path, sizeof path, "/proc/%d/environ", (int)rig.guard);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = read(fd, text, sizeof text);
-    close(fd);
-    bool is_bare = n > 0 && !memmem(text, (size_t)n, TOKEN, strlen(TOKEN));
-    rig_done(&rig);
-    return is_bare ? 0 : 1;
-}
-
-TEST(guard, it_has_no_token_in_its_environment)
-{
-    int status = -1;
-    pid_t pid = fork();
-    if (pid == 0) {
-        setenv("TFE_TOKEN", TOKEN, 1);
-        execl("/proc/self/exe", "agent", "--token-facts", (char *)NULL);
-        _exit(127);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
 }
 
 TEST_IN(guard, its_birth_leaves_the_agent_its_signals)
@@ -586,51 +463,8 @@ TEST_IN(guard, an_order_that_makes_no_sense_is_none)
     assert_string_equal(rig->order, "SSE");
 }
 
-static int child_facts(void)
-{
-    char text[512] = "descriptors";
-    DIR *dir = opendir("/proc/self/fd");
-    for (int fd = 0; fd < 1024; fd++) {
-        if (fd != dirfd(dir) && fcntl(fd, F_GETFD) >= 0) {
-            snprintf(text + strlen(text), sizeof text - strlen(text), " %d", fd);
-        }
-    }
-    closedir(dir);
-    char target[64] = "";
-    ssize_t n = readlink("/proc/self/fd/0", target, sizeof target - 1);
-    printf("%s\nstdin %.*s\nignored", text, (int)(n > 0 ? n : 0), target);
-    int found = 0;
-    for (int signo = 1; signo < NSIG; signo++) {
-        struct sigaction now;
-        if (sigaction(signo, NULL, &now) == 0 && now.sa_handler == SIG_IGN) {
-            printf(" %d", signo);
-            found++;
-        }
-    }
-    printf("%s\nblocked", found ? "" : " none");
-    sigset_t mask;
-    sigprocmask(SIG_SETMASK, NULL, &mask);
-    found = 0;
-    for (int signo = 1; signo < NSIG; signo++) {
-        if (sigismember(&mask, signo) == 1) {
-            printf(" %d", signo);
-            found++;
-        }
-    }
-    printf("%s\nsession %s group %s\n", found ? "" : " none",
-           getsid(0) == getpid() ? "own" : "shared", getpgid(0) == getpid() ? "own" : "shared");
-    fflush(stdout);
-    _exit(0);
-}
-
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "--child-facts") == 0) {
-        return child_facts();
-    }
-    if (argc > 1 && strcmp(argv[1], "--token-facts") == 0) {
-        return token_facts();
-    }
     guard_title_area(argc, argv);
     signal(SIGPIPE, SIG_IGN); /* as the agent does; trainers must not inherit it */
     return stories_run(NULL, NULL);

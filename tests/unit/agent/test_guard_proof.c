@@ -18,21 +18,6 @@
 #include "common/base/clock.h"
 #include "tests/unit/agent/agent_fixture.h"
 
-static int setup(void **state)
-{
-    struct rig *rig = malloc(sizeof *rig);
-    rig_init(rig);
-    *state = rig;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    rig_done(*state);
-    free(*state);
-    return 0;
-}
-
 /* Process trees that killing a single process does not end. Each prints all its process ids. */
 #define FAMILY_BACKGROUND "sleep 1000 & echo $!; sleep 1000 & echo $!; echo $$; wait"
 #define FAMILY_DEAF                                                                                \
@@ -55,13 +40,14 @@ static void families_start(struct rig *rig, pid_t pids[FAMILIES * MEMBERS])
     }
 }
 
-static void assert_all_gone(const pid_t pids[FAMILIES * MEMBERS])
+static bool all_gone(const pid_t pids[FAMILIES * MEMBERS])
 {
     for (int i = 0; i < FAMILIES * MEMBERS; i++) {
         if (!rig_is_gone(pids[i])) {
-            fail_msg("process %d of family %d is left", i % MEMBERS, i / MEMBERS);
+            return false;
         }
     }
+    return true;
 }
 
 static void assert_none_gone(const pid_t pids[FAMILIES * MEMBERS])
@@ -71,7 +57,7 @@ static void assert_none_gone(const pid_t pids[FAMILIES * MEMBERS])
     }
 }
 
-#define FIXTURE setup, teardown
+#define FIXTURE rig_setup, rig_teardown
 
 TEST_IN(guard, a_sweep_kills_every_descendant_and_says_so_after_their_ends)
 {
@@ -80,14 +66,11 @@ TEST_IN(guard, a_sweep_kills_every_descendant_and_says_so_after_their_ends)
     families_start(rig, pids);
     RIG_UNTIL(rig, rig->slots[2].spawned);
     assert_none_gone(pids);
-    int64_t begin = rig_ms();
     guard_link_sweep(rig->link);
     const char *const argv[] = {"true", NULL};
     assert_int_equal(rig_run(rig, 9, argv), TFE_ESTATE); /* the sweep would kill it */
     RIG_UNTIL(rig, rig->swept);
-    print_message("           sweep of %d processes in 3 families: %d ms\n", FAMILIES * MEMBERS,
-                  (int)(rig_ms() - begin));
-    assert_all_gone(pids);
+    assert_true(all_gone(pids));
     assert_string_equal(rig->order, "SSSEEEW");
     for (int f = 0; f < FAMILIES; f++) {
         /* TERM and KILL arrive together, and the kernel chooses which one ends it. */
@@ -151,7 +134,7 @@ TEST_IN(guard, the_pipe_closing_kills_everything_and_ends_the_guard)
     int status = -1;
     assert_int_equal(waitpid(rig->guard, &status, 0), rig->guard);
     assert_int_equal(status, 0);
-    assert_all_gone(pids);
+    assert_true(all_gone(pids));
     rig->lost = 1; /* rig_done: the guard is reaped already */
 }
 
@@ -184,7 +167,7 @@ TEST_IN(guard, the_fence_kills_everything_and_nothing_starts_until_the_next)
     assert_string_equal(rig->order, "SSSXEEE");
     guard_link_sweep(rig->link);
     RIG_UNTIL(rig, rig->swept);
-    assert_all_gone(pids);
+    assert_true(all_gone(pids));
     RIG_RUN(rig, 0, "/bin/true");
     RIG_UNTIL(rig, rig->slots[0].failed);
     assert_int_equal(rig->slots[0].error, ETIME);
@@ -258,64 +241,42 @@ static void agent_falls_silent_behind_a_fence(struct rig *agent)
     guard_link_fence(agent->link, tfe_mono_add(clock_mono(), 300));
 }
 
-static bool all_gone(const pid_t pids[FAMILIES * MEMBERS])
-{
-    for (int i = 0; i < FAMILIES * MEMBERS; i++) {
-        if (!rig_is_gone(pids[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 TEST_IN(guard, kill_9_of_the_agent_leaves_no_trainer_and_no_guard)
 {
     struct rig *rig = *state;
     pid_t pids[FAMILIES * MEMBERS];
     pid_t guard;
-    /* the agent's directory, which it cannot remove any more */
-    char own[] = "/tmp/tfe-agent-XXXXXX";
-    assert_non_null(mkdtemp(own));
+    char own[FOLDER_BYTES]; /* the agent's directory, which it cannot remove any more */
+    folder_make(own);
     guard_remove_at_end(own);
     pid_t agent = agent_fork(rig, agent_waits, &guard, pids);
     guard_remove_at_end("");
     assert_none_gone(pids);
-    int64_t begin = rig_ms();
     kill(agent, SIGKILL);
     RIG_UNTIL(rig, all_gone(pids));
-    print_message("           kill -9 of the agent: all gone after %d ms\n",
-                  (int)(rig_ms() - begin));
     RIG_UNTIL(rig, rig_is_gone(guard));
     assert_int_equal(waitpid(agent, NULL, 0), agent);
     assert_int_equal(access(own, F_OK), -1);
 }
 
-TEST_IN(guard, the_fence_passes_for_a_stopped_agent)
+TEST_IN(guard, fence_passes_for_an_agent_that_is_stopped_or_sends_nothing)
 {
     struct rig *rig = *state;
-    pid_t pids[FAMILIES * MEMBERS];
-    pid_t guard;
-    pid_t agent = agent_fork(rig, agent_stops_behind_a_fence, &guard, pids);
-    RIG_UNTIL(rig, all_gone(pids));
-    RIG_UNTIL(rig, rig_has_state(agent, 'T')); /* the fence may have come first */
-    assert_false(rig_is_gone(guard));
-    kill(agent, SIGKILL);
-    RIG_UNTIL(rig, rig_is_gone(guard));
-    assert_int_equal(waitpid(agent, NULL, 0), agent);
-}
-
-TEST_IN(guard, the_fence_passes_for_an_agent_that_says_nothing)
-{
-    struct rig *rig = *state;
-    pid_t pids[FAMILIES * MEMBERS];
-    pid_t guard;
-    pid_t agent = agent_fork(rig, agent_falls_silent_behind_a_fence, &guard, pids);
-    RIG_UNTIL(rig, all_gone(pids));
-    assert_false(rig_is_gone(guard));
-    assert_false(rig_is_gone(agent));
-    kill(agent, SIGKILL);
-    RIG_UNTIL(rig, rig_is_gone(guard));
-    assert_int_equal(waitpid(agent, NULL, 0), agent);
+    for (int i = 0; i < 2; i++) {
+        pid_t pids[FAMILIES * MEMBERS];
+        pid_t guard;
+        const bool is_stopped = i == 0;
+        pid_t agent = agent_fork(
+            rig, is_stopped ? agent_stops_behind_a_fence : agent_falls_silent_behind_a_fence,
+            &guard, pids);
+        RIG_UNTIL(rig, all_gone(pids));
+        RIG_UNTIL(rig, !is_stopped || rig_has_state(agent, 'T')); /* the fence may come first */
+        assert_false(rig_is_gone(guard));
+        assert_false(rig_is_gone(agent));
+        kill(agent, SIGKILL);
+        RIG_UNTIL(rig, rig_is_gone(guard));
+        assert_int_equal(waitpid(agent, NULL, 0), agent);
+    }
 }
 
 TEST_IN(guard, kill_9_of_the_guard_takes_its_children_and_the_agent_takes_the_rest)
@@ -335,11 +296,8 @@ TEST_IN(guard, kill_9_of_the_guard_takes_its_children_and_the_agent_takes_the_re
     assert_int_equal(rig_run(rig, 5, argv), TFE_ESYS);
     guard_link_signal(rig->link, 0, SIGTERM);
     guard_link_sweep(rig->link);
-    int64_t begin = rig_ms();
     assert_true(proc_kill_all_descendants_and_reap(getpid()));
-    print_message("           orphans of a killed guard: gone after %d ms\n",
-                  (int)(rig_ms() - begin));
-    assert_all_gone(pids);
+    assert_true(all_gone(pids));
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
     assert_int_equal(rig->lost, 1);
@@ -408,19 +366,6 @@ TEST(guard, an_agent_that_leaves_with_events_unread_has_left_in_order)
     guard_proof_erase(&death);
 }
 
-/* A set-user-ID program, which an unprivileged agent may not kill. */
-static int become_root_and_wait(void)
-{
-    if (setresuid(0, 0, 0) != 0) {
-        return 1;
-    }
-    printf("%d\n", (int)getpid());
-    fflush(stdout);
-    for (;;) {
-        pause();
-    }
-}
-
 static int unprivileged_agent(const char *helper)
 {
     struct rig rig;
@@ -449,19 +394,13 @@ static int unprivileged_agent(const char *helper)
 
 TEST(guard, a_descendant_that_may_not_be_killed_is_named_and_holds_up_nobody_else)
 {
-    char dir[] = "/tmp/tfe-agent-XXXXXX";
+    char dir[FOLDER_BYTES];
     char helper[64];
-    char command[512];
     int out[2];
-    if (geteuid() != 0) {
-        SKIP("making a set-user-ID program takes root");
+    if (!rig_root_helper(dir, helper, sizeof helper)) {
+        folder_remove(dir);
+        SKIP("making a set-user-ID program takes root and a /tmp without nosuid");
     }
-    assert_non_null(mkdtemp(dir));
-    assert_int_equal(chmod(dir, 0755), 0);
-    snprintf(helper, sizeof helper, "%s/helper", dir);
-    snprintf(command, sizeof command, "cp /proc/%d/exe %s && chmod 4755 %s", (int)getpid(), helper,
-             helper);
-    assert_int_equal(system(command), 0);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     pid_t agent = fork();
     if (agent == 0) {
@@ -477,8 +416,7 @@ TEST(guard, a_descendant_that_may_not_be_killed_is_named_and_holds_up_nobody_els
     }
     int status = -1;
     assert_int_equal(waitpid(agent, &status, 0), agent);
-    unlink(helper);
-    rmdir(dir);
+    folder_remove(dir);
     close(out[0]);
     assert_true(n > 0);
     assert_int_equal(status, 0);
@@ -487,7 +425,7 @@ TEST(guard, a_descendant_that_may_not_be_killed_is_named_and_holds_up_nobody_els
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--child-root") == 0) {
-        return become_root_and_wait();
+        return rig_become_root();
     }
     if (argc > 2 && strcmp(argv[1], "--unprivileged-agent") == 0) {
         return unprivileged_agent(argv[2]);

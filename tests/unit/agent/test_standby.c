@@ -21,27 +21,9 @@
 #define STANDBY GUARD_STANDBY_SLOT
 extern char **environ;
 
-static int setup(void **state)
-{
-    struct rig *rig = malloc(sizeof *rig);
-    rig_init(rig);
-    *state = rig;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    rig_done(*state);
-    free(*state);
-    return 0;
-}
-
-/* Starts a shell in place of the interpreter; the script sends its messages on descriptor 3. */
 static void start_standby(struct rig *rig, const char *script)
 {
-    const char *const argv[] = {"/bin/bash", "-c", script, NULL};
-    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
-    assert_int_equal(guard_link_spawn_standby(rig->link, STANDBY, &spec, true), 0);
+    rig_start_standby(rig, script, true);
 }
 
 static int give_start(struct rig *rig, const char *script)
@@ -53,7 +35,7 @@ static int give_start(struct rig *rig, const char *script)
 
 #define WARM_AND_WAIT "printf W >&3; while :; do sleep 1000; done"
 
-#define FIXTURE setup, teardown
+#define FIXTURE rig_setup, rig_teardown
 
 TEST_IN(standby, a_sweep_leaves_it_alone_and_ends_all_others)
 {
@@ -123,40 +105,32 @@ TEST_IN(standby, the_next_may_warm_up_in_its_slot_and_while_the_fence_has_passed
     assert_int_equal(rig->slots[STANDBY].failed, 0);
 }
 
-TEST_IN(standby, one_that_dies_before_it_took_the_start_is_replaced_by_a_plain_one)
+TEST_IN(standby, one_that_dies_or_cannot_run_the_script_is_replaced_by_a_plain_one)
 {
     struct rig *rig = *state;
     start_standby(rig, WARM_AND_WAIT);
-    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm == 1);
     pid_t pid = rig->slots[STANDBY].pid;
-    kill(pid, SIGSTOP);
+    kill(pid, SIGSTOP); /* it dies before it takes the start */
     assert_int_equal(give_start(rig, "echo $$; exit 5"), 0);
     RIG_UNTIL(rig, rig->slots[0].spawned);
     kill(pid, SIGKILL);
     assert_true(rig_pid(rig) != pid);
-    RIG_UNTIL(rig, rig->slots[0].exited);
+    RIG_UNTIL(rig, rig->slots[0].exited == 1);
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 5);
-    assert_int_equal(rig->slots[0].exited, 1);
-}
 
-TEST_IN(standby, one_that_is_dead_already_is_replaced_by_a_plain_one)
-{
-    struct rig *rig = *state;
     start_standby(rig, WARM_AND_WAIT);
-    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
-    kill(rig->slots[STANDBY].pid, SIGKILL);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm == 2);
+    kill(rig->slots[STANDBY].pid, SIGKILL); /* it is dead already */
     assert_int_equal(give_start(rig, "exit 6"), 0);
-    RIG_UNTIL(rig, rig->slots[0].exited);
+    RIG_UNTIL(rig, rig->slots[0].exited == 2);
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 6);
-}
 
-TEST_IN(standby, one_that_says_that_it_cannot_is_replaced_by_a_plain_one)
-{
-    struct rig *rig = *state;
+    const int spawned = rig->slots[STANDBY].spawned;
     start_standby(rig, "sleep 0.1; printf 'Cno such module' >&3; exit 0");
-    RIG_UNTIL(rig, rig->slots[STANDBY].spawned);
+    RIG_UNTIL(rig, rig->slots[STANDBY].spawned > spawned);
     assert_int_equal(give_start(rig, "exit 7"), 0);
-    RIG_UNTIL(rig, rig->slots[0].exited);
+    RIG_UNTIL(rig, rig->slots[0].exited == 3);
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 7);
     assert_int_equal(rig->slots[0].cold, 1);
     assert_string_equal(rig->slots[0].reason, "no such module");
@@ -259,14 +233,14 @@ TEST_IN(standby, tf_config_of_ten_thousand_members_reaches_the_script)
 {
     enum { MEMBERS = 10000 };
     struct rig *rig = *state;
-    char script[] = "/tmp/tfe-standby-XXXXXX";
-    const char text[] =
-        "import json, os\n"
-        "c = json.loads(os.environ['TF_CONFIG'])\n"
-        "print(len(c['cluster']['worker']), len(os.environ['TF_CONFIG']) > 131072)\n";
-    int fd = mkstemp(script);
-    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
-    close(fd);
+    char folder[FOLDER_BYTES];
+    char script[64];
+    folder_make(folder);
+    snprintf(script, sizeof script, "%s", folder_path(folder, "script.py"));
+    folder_write(script,
+                 "import json, os\n"
+                 "c = json.loads(os.environ['TF_CONFIG'])\n"
+                 "print(len(c['cluster']['worker']), len(os.environ['TF_CONFIG']) > 131072)\n");
     char *operands[] = {script, NULL};
     struct command command;
     struct tfe_reason reason;
@@ -301,5 +275,5 @@ TEST_IN(standby, tf_config_of_ten_thousand_members_reaches_the_script)
     free(rows);
     standbys_free(standbys);
     command_done(&command);
-    unlink(script);
+    folder_remove(folder);
 }

@@ -147,20 +147,6 @@ static int teardown(void **state)
 
 #define FIXTURE setup, teardown
 
-static bool count_one(void *ctx, int number)
-{
-    (void)number;
-    (*(int *)ctx)++;
-    return true;
-}
-
-static int count_descriptors(void)
-{
-    int n = 0;
-    assert_int_equal(proc_each_of(getpid(), "fd", count_one, &n), 0);
-    return n;
-}
-
 TEST_IN(trainers, the_next_trainer_is_not_late_for_what_the_last_one_was)
 {
     now.watch.progress_timeout_ms = 100;
@@ -187,10 +173,10 @@ TEST_IN(trainers, listening_is_reported_of_each_trainer_and_closes_the_reserved_
     begin(program, "");
     set_listening(true);
     start(1);
-    const int before = count_descriptors();
+    const int before = rig_count_descriptors(getpid());
     RIG_UNTIL(&now.rig, now.n[AGENT_LISTENING] == 1);
     /* Neither the reserved port nor the check keeps a descriptor open. */
-    assert_int_equal(count_descriptors(), before - 1);
+    assert_int_equal(rig_count_descriptors(getpid()), before - 1);
     sweep();
     set_listening(false);
     start(2);
