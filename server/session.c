@@ -126,12 +126,12 @@ static const char *count_token_use(struct session *s, const char *node)
 }
 
 /* Returns the id of the node of a session, in the pool or in a job; NULL if it has none. */
-static const char *node_of(const struct session *s, bool is_pool, struct rdzv_found *room)
+static const char *node_of(const struct session *s, bool is_pool, struct rdzv_node *room)
 {
     if (is_pool) {
         return s->pooled ? pool_node_id(s->pooled) : NULL;
     }
-    return rdzv_node_of(s->all->rdzv, s->number, room) == 0 ? room->v[0].node : NULL;
+    return rdzv_get_session_node(s->all->rdzv, s->number, room) == 0 ? room->node : NULL;
 }
 
 /* Returns true if the token's node limit is reached, in jobs or in the pool (the agents of a pool
@@ -141,14 +141,14 @@ static bool is_node_limit_reached(const struct session *s, const char *node, boo
 {
     const struct sessions *all = s->all;
     const uint32_t most = token_uses(s->by->origin);
-    struct rdzv_found found;
+    struct rdzv_node room;
     uint32_t n = 0;
     for (uint32_t i = 0; most > 0 && i < all->n_fresh; i++) {
         const struct session *other = all->by_number[i];
         const char *of =
             other && other->phase == SESSION_OPEN &&
                     memcmp(other->by->origin, s->by->origin, sizeof(s->by->origin)) == 0
-                ? node_of(other, is_pool, &found)
+                ? node_of(other, is_pool, &room)
                 : NULL;
         n += of && strcmp(of, node) != 0;
     }
@@ -192,11 +192,11 @@ static bool is_refused(struct session *s, const char *node, const char *secret,
  * not. */
 static enum tfe_cause release_cause_of(const struct session *s)
 {
-    struct rdzv_found found;
-    if (rdzv_node_of(s->all->rdzv, s->number, &found) != 0) {
+    struct rdzv_node node;
+    if (rdzv_get_session_node(s->all->rdzv, s->number, &node) != 0) {
         return (enum tfe_cause)0;
     }
-    return pool_release_cause(s->all->pool, found.v[0].job, found.v[0].name);
+    return pool_release_cause(s->all->pool, node.job, node.name);
 }
 
 static void on_agent_message(struct session *s, const struct tfe_msg *msg)

@@ -73,7 +73,7 @@ struct agent_rows {
 
 /* Returns the next agent that r->by may see, or NULL. Agents that have joined no job are visible
  * only with the scope of every job. */
-static const struct session *next_agent(struct agent_rows *r, struct rdzv_found *ret_node)
+static const struct session *next_agent(struct agent_rows *r, struct rdzv_node *ret_node)
 {
     const struct sessions *all = r->all;
     while (r->next < all->n_fresh) {
@@ -81,9 +81,9 @@ static const struct session *next_agent(struct agent_rows *r, struct rdzv_found 
         if (!s || s->phase != SESSION_OPEN) {
             continue;
         }
-        *ret_node = (struct rdzv_found){.n = 0};
-        if (rdzv_node_of(all->rdzv, s->number, ret_node) == 0
-                ? !principal_fault(r->by, MSG_AGENTS, ret_node->v[0].job)
+        *ret_node = (struct rdzv_node){.job = NULL};
+        if (rdzv_get_session_node(all->rdzv, s->number, ret_node) == 0
+                ? !principal_fault(r->by, MSG_AGENTS, ret_node->job)
                 : strcmp(r->by->scope, PRINCIPAL_EVERY_JOB) == 0) {
             return s;
         }
@@ -95,13 +95,13 @@ static int agents_next(struct rows *rows, struct tfe_msg *ret)
 {
     struct agent_rows *r = (struct agent_rows *)rows;
     const struct sessions *all = r->all;
-    struct rdzv_found node;
+    struct rdzv_node node;
     const struct session *s = next_agent(r, &node);
     if (!s) {
         *ret = (struct tfe_msg){.type = MSG_STATUS_END};
         return 0;
     }
-    bool has_joined = node.n > 0;
+    bool has_joined = node.job != NULL;
     token_id_text(s->by->key_id, r->key);
     token_id_text(s->by->origin, r->token);
     *ret = (struct tfe_msg){
@@ -112,9 +112,9 @@ static int agents_next(struct rows *rows, struct tfe_msg *ret)
                         .jobs = s->by->scope,
                         .from = peer_text(&s->peer, r->from),
                         .enrolled = s->by->kind == PRINCIPAL_BY_NODE_KEY,
-                        .node = has_joined ? node.v[0].node : "",
-                        .name = has_joined ? node.v[0].name : "",
-                        .job = has_joined ? node.v[0].job : "",
+                        .node = has_joined ? node.node : "",
+                        .name = has_joined ? node.name : "",
+                        .job = has_joined ? node.job : "",
                         .expires = s->by->expires}};
     return 0;
 }

@@ -242,69 +242,52 @@ void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *job, char buf[
 void rdzv_view_node_waits(const struct rdzv *r, const char *job, struct msg_status_node *row,
                           char buf[MSG_SENTENCE_MAX]);
 
-/* Copies the id of the key whose agent opened the job. Returns false if there is no such job, or if
- * the job was opened before the server's restart. */
-bool rdzv_job_opener(const struct rdzv *r, const char *name, uint8_t ret[PRINCIPAL_KEY_ID_BYTES]);
 /* Fills *ret_job with the status of the job of this name. Returns TFE_ENOENT if there is none.
  * Strings are valid until the next rdzv_step. */
 int rdzv_find_job(const struct rdzv *r, const char *name,
                   struct msg_status_job *ret_job) TFE_MUST_CHECK;
 
-/* Returns the agents' name for the job's run, or "" if it has none or the job does not exist. Valid
- * until the next rdzv_step. */
-const char *rdzv_run_key(const struct rdzv *r, const char *job);
-
-/* How the job's run has ended. Valid until the next rdzv_step. */
-struct rdzv_outcome {
+/* The run of a job, and who opened the job. Valid until the next step. */
+struct rdzv_run {
+    const char *key;       /* the agents' name for the run, or "" */
+    const uint8_t *opener; /* id of the key whose agent opened the job; NULL if unknown */
     /* the run has succeeded, and its remaining trainers go on: it has not ended yet */
     bool lingers;
     bool is_used_up; /* the run failed because its restart budget is used up */
 };
-struct rdzv_outcome rdzv_outcome(const struct rdzv *r, const char *job);
+/* Returns the present run of the job, or one without a name if the job does not exist. */
+struct rdzv_run rdzv_get_run(const struct rdzv *r, const char *job);
 
 /* Fills *ret_node with the status of the job's first node whose id is greater than `after`, member
  * or spare. Returns TFE_ENOENT if there is none. */
 int rdzv_view_node(const struct rdzv *r, const char *job, const char *after,
                    struct msg_status_node *ret_node) TFE_MUST_CHECK;
 
-/* Returns true if the node is a member of the job's running epoch, or of the one that is being
- * stopped. */
-bool rdzv_is_member(const struct rdzv *r, const char *job, const char *node);
-/* The node behind a session and its state. Borrowed until the next rdzv_step. */
-struct rdzv_session_node {
+/* A node. Borrowed until the next step. */
+struct rdzv_node {
     const char *job, *node, *name;
+    const uint8_t *token_id; /* token with which it joined; NULL if unknown (after a restart) */
+    uint32_t session;        /* UINT32_MAX if it is not connected */
     uint32_t run;
     uint64_t epoch; /* number of the job's current epoch */
-    bool has_rank; /* the node is a member of an epoch that is starting, running or being stopped */
-    uint32_t rank; /* rank of the node's first trainer */
     uint32_t n_members;
+    bool is_member; /* it has a slot in that epoch */
+    bool has_rank;  /* it has a slot, and the epoch is starting, running or being stopped */
+    uint32_t rank;  /* rank of the first trainer of a member */
 };
-/* Fills *ret with the node that has joined in this session. Returns TFE_ENOENT if there is none.
- * O(1). */
+/* Fill *ret with the node that has joined in this session, or the node of this id. Return
+ * TFE_ENOENT if there is none. */
 int rdzv_get_session_node(const struct rdzv *r, uint32_t session,
-                          struct rdzv_session_node *ret) TFE_MUST_CHECK;
-/* Returns the session of the node, or UINT32_MAX if it is not connected. */
-uint32_t rdzv_session_of(const struct rdzv *r, const char *job, const char *node);
+                          struct rdzv_node *ret) TFE_MUST_CHECK;
+int rdzv_get_node(const struct rdzv *r, const char *job, const char *node,
+                  struct rdzv_node *ret) TFE_MUST_CHECK;
 
 /* Maximum number of matches returned for a name that a user has typed. */
 #define RDZV_FOUND_MAX 4
 struct rdzv_found {
     uint32_t n; /* number of all matches; v has the first ones, by job and id */
-    struct {
-        const char *job;
-        const char *node;
-        const char *name;
-        /* id of the token with which the node joined; NULL if unknown (after a restart) */
-        const uint8_t *token_id;
-        uint32_t session; /* session of the node, or UINT32_MAX if it is not connected */
-        bool has_rank;    /* the node is a member, so rank is set */
-        uint32_t rank;    /* rank of the node's first trainer */
-    } v[RDZV_FOUND_MAX];
+    struct rdzv_node v[RDZV_FOUND_MAX];
 };
-
-/* Finds the node that has joined in this session, in the form of rdzv_find_node. Returns TFE_ENOENT
- * if there is none. */
-int rdzv_node_of(const struct rdzv *r, uint32_t session, struct rdzv_found *ret) TFE_MUST_CHECK;
 
 /* Finds nodes by a name that a user has typed: the node with this id; else the connected nodes with
  * this label; else the disconnected ones. Searches all nodes of the jobs that `by` may control, so

@@ -107,16 +107,6 @@ int rdzv_view_job(const struct rdzv *r, const char *after, struct msg_status_job
     return 0;
 }
 
-bool rdzv_job_opener(const struct rdzv *r, const char *name, uint8_t ret[PRINCIPAL_KEY_ID_BYTES])
-{
-    const struct job *job = job_find((struct rdzv *)(uintptr_t)r, name);
-    if (!job || !job->opened_by.is_known) {
-        return false;
-    }
-    memcpy(ret, job->opened_by.key_id, PRINCIPAL_KEY_ID_BYTES);
-    return true;
-}
-
 int rdzv_find_job(const struct rdzv *r, const char *name, struct msg_status_job *ret_job)
 {
     const struct job *job = job_find((struct rdzv *)(uintptr_t)r, name);
@@ -133,19 +123,17 @@ int rdzv_find_job(const struct rdzv *r, const char *name, struct msg_status_job 
     return TFE_ENOENT;
 }
 
-const char *rdzv_run_key(const struct rdzv *r, const char *name)
+struct rdzv_run rdzv_get_run(const struct rdzv *r, const char *name)
 {
     const struct job *job = job_find(r, name);
-    return job ? job->run.key.text : "";
-}
-
-struct rdzv_outcome rdzv_outcome(const struct rdzv *r, const char *name)
-{
-    const struct job *job = job_find(r, name);
-    bool is_over = job && job_is_over(job);
-    return (struct rdzv_outcome){
-        .lingers = job && job->state == JOB_RUNNING && job->spec.linger && job->success.is_here,
-        .is_used_up = is_over && job->state == JOB_FAILED && job->budget.is_used_up};
+    if (!job) {
+        return (struct rdzv_run){.key = ""};
+    }
+    return (struct rdzv_run){.key = job->run.key.text,
+                             .opener = job->opened_by.is_known ? job->opened_by.key_id : NULL,
+                             .lingers = job->state == JOB_RUNNING && job->spec.linger &&
+                                        job->success.is_here,
+                             .is_used_up = job->state == JOB_FAILED && job->budget.is_used_up};
 }
 
 struct tfe_mono rdzv_view_late(const struct rdzv *r)
@@ -211,36 +199,41 @@ static enum tfe_node_role role_of(const struct node *node)
     return is_new && node->processes.n_standby_pids > 0 ? ROLE_IMPORTING : ROLE_PREPARING;
 }
 
-bool rdzv_is_member(const struct rdzv *r, const char *job_name, const char *id)
+static struct rdzv_node describe_node(const struct node *node)
 {
-    struct job *job = job_find(r, job_name);
-    const struct node *node = job ? node_find(job, id) : NULL;
-    return node && node_is_member(node);
+    const struct job *job = node->job;
+    const bool is_member = node_is_member(node);
+    return (struct rdzv_node){.job = job->name.text,
+                              .node = node->id.text,
+                              .name = node->name,
+                              .token_id = node->joined_by.is_known ? node->joined_by.key_id : NULL,
+                              .session = node->session.number,
+                              .run = job->run.number,
+                              .epoch = job->epoch.number,
+                              .n_members = job->epoch.n_slots,
+                              .is_member = is_member,
+                              .has_rank = is_member && has_epoch(job),
+                              .rank = is_member ? layout_rank(job, node->slot.index) : 0};
 }
 
-uint32_t rdzv_session_of(const struct rdzv *r, const char *job_name, const char *id)
-{
-    struct job *job = job_find(r, job_name);
-    const struct node *node = job ? node_find(job, id) : NULL;
-    return node ? node->session.number : NO_SESSION;
-}
-
-int rdzv_get_session_node(const struct rdzv *r, uint32_t session, struct rdzv_session_node *ret)
+int rdzv_get_session_node(const struct rdzv *r, uint32_t session, struct rdzv_node *ret)
 {
     const struct node *node = session < r->config.max_sessions ? r->by_session[session] : NULL;
     if (!node) {
         return TFE_ENOENT;
     }
-    const struct job *job = node->job;
-    const bool has_rank = node_is_member(node) && has_epoch(job);
-    *ret = (struct rdzv_session_node){.job = job->name.text,
-                                      .node = node->id.text,
-                                      .name = node->name,
-                                      .run = job->run.number,
-                                      .epoch = job->epoch.number,
-                                      .has_rank = has_rank,
-                                      .rank = has_rank ? layout_rank(job, node->slot.index) : 0,
-                                      .n_members = job->epoch.n_slots};
+    *ret = describe_node(node);
+    return 0;
+}
+
+int rdzv_get_node(const struct rdzv *r, const char *job_name, const char *id, struct rdzv_node *ret)
+{
+    struct job *job = job_find(r, job_name);
+    const struct node *node = job ? node_find(job, id) : NULL;
+    if (!node) {
+        return TFE_ENOENT;
+    }
+    *ret = describe_node(node);
     return 0;
 }
 
@@ -317,20 +310,6 @@ static bool is_meant(const struct node *node, const char *name, enum meaning how
     return strcmp(how == MEANS_ID ? node->id.text : node->name, name) == 0;
 }
 
-static void add_found(struct rdzv_found *ret, const struct job *job, const struct node *node)
-{
-    if (ret->n < RDZV_FOUND_MAX) {
-        ret->v[ret->n].job = job->name.text;
-        ret->v[ret->n].node = node->id.text;
-        ret->v[ret->n].name = node->name;
-        ret->v[ret->n].token_id = node->joined_by.is_known ? node->joined_by.key_id : NULL;
-        ret->v[ret->n].session = node->session.number;
-        ret->v[ret->n].has_rank = node_is_member(node);
-        ret->v[ret->n].rank = node_is_member(node) ? layout_rank(job, node->slot.index) : 0;
-    }
-    ret->n++;
-}
-
 static void find_matches(const struct rdzv *r, const struct principal *by, const char *name,
                          enum meaning how, struct rdzv_found *ret)
 {
@@ -345,22 +324,15 @@ static void find_matches(const struct rdzv *r, const struct principal *by, const
         }
         RB_FOREACH(node, node_tree, &job->nodes)
         {
-            if (is_meant(node, name, how)) {
-                add_found(ret, job, node);
+            if (!is_meant(node, name, how)) {
+                continue;
             }
+            if (ret->n < RDZV_FOUND_MAX) {
+                ret->v[ret->n] = describe_node(node);
+            }
+            ret->n++;
         }
     }
-}
-
-int rdzv_node_of(const struct rdzv *r, uint32_t session, struct rdzv_found *ret)
-{
-    const struct node *node = session < r->config.max_sessions ? r->by_session[session] : NULL;
-    *ret = (struct rdzv_found){.n = 0};
-    if (!node) {
-        return TFE_ENOENT;
-    }
-    add_found(ret, node->job, node);
-    return 0;
 }
 
 int rdzv_find_node(const struct rdzv *r, const struct principal *by, const char *name,

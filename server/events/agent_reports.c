@@ -111,7 +111,7 @@ static struct job_report *job_of(struct reports *all, const char *name)
     return job;
 }
 
-static struct report *report_new(struct reports *all, const struct rdzv_session_node *place)
+static struct report *report_new(struct reports *all, const struct rdzv_node *place)
 {
     struct report *r = calloc(1, sizeof(*r));
     struct job_report *job = r ? job_of(all, place->job) : NULL;
@@ -146,7 +146,7 @@ void reports_drop(struct reports *all, struct report **at)
 }
 
 /* Resets what belongs to the previous epoch or run. */
-static void enter(struct job_report *job, const struct rdzv_session_node *place)
+static void enter(struct job_report *job, const struct rdzv_node *place)
 {
     if (job->epoch == place->epoch && job->run == place->run) {
         return;
@@ -269,7 +269,7 @@ static void judge(struct reports *all, struct job_report *job, struct tfe_mono n
 
 static void handle_machine_stats(struct reports *all, struct report *r,
                                  const struct msg_machine_stats *machine_stats,
-                                 const struct rdzv_session_node *place)
+                                 const struct rdzv_node *place)
 {
     r->machine_stats = *machine_stats;
     r->stats_at = clock_mono();
@@ -308,8 +308,7 @@ static void add_own_points(struct reports *all, struct job_report *job, struct t
 
 /* True if a report's metrics are stored. All workers report nearly the same, so only the lowest
  * rank's are. */
-static bool is_counted(struct job_report *job, const struct rdzv_session_node *place,
-                       struct tfe_mono now)
+static bool is_counted(struct job_report *job, const struct rdzv_node *place, struct tfe_mono now)
 {
     if (place->rank > job->reporter && tfe_mono_sub(now, job->reported_at) < REPORTER_MS) {
         return false;
@@ -323,7 +322,7 @@ static bool is_counted(struct job_report *job, const struct rdzv_session_node *p
 }
 
 static void handle_metrics(struct reports *all, struct job_report *job, const struct msg_metrics *m,
-                           const struct rdzv_session_node *place)
+                           const struct rdzv_node *place)
 {
     const struct tfe_mono now = clock_mono();
     if (!place->has_rank || m->epoch != place->epoch) {
@@ -373,7 +372,7 @@ static void report_checkpoint(struct reports *all, struct job_report *job, const
 }
 
 static void handle_progress(struct reports *all, struct report *r, const struct msg_progress *p,
-                            const struct rdzv_session_node *place)
+                            const struct rdzv_node *place)
 {
     struct job_report *job = r->job;
     if (!place->has_rank || p->epoch != place->epoch) {
@@ -401,7 +400,7 @@ static void handle_progress(struct reports *all, struct report *r, const struct 
 void reports_handle(struct reports *all, uint32_t session, struct report **at,
                     const struct tfe_msg *msg)
 {
-    struct rdzv_session_node place;
+    struct rdzv_node place;
     if (!reports_is_only_handler(msg->type) && msg->type != MSG_MACHINE_INFO &&
         msg->type != MSG_PROGRESS && msg->type != MSG_NOTICE) {
         return;

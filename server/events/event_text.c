@@ -237,6 +237,7 @@ static void add_finished(struct events *e, const struct rdzv_trace *trace)
 void event_of_trace(void *ctx, const struct rdzv_trace *trace)
 {
     struct events *e = ctx;
+    struct rdzv_node node;
     switch (trace->kind) {
     case TRACE_NODE_EXITED:
         add_exited(e, trace);
@@ -254,7 +255,7 @@ void event_of_trace(void *ctx, const struct rdzv_trace *trace)
         add_finished(e, trace);
         return;
     case TRACE_NODE_READY:
-        if (rdzv_is_member(events_core(e), trace->job, trace->node)) {
+        if (rdzv_get_node(events_core(e), trace->job, trace->node, &node) == 0 && node.is_member) {
             return; /* repeated in each switch */
         }
         break;

@@ -103,21 +103,20 @@ static void end_source(struct log_ask *ask, struct log_source *source)
 }
 
 /* True if the request selects this node. */
-static bool is_meant(const struct log_ask *ask, const struct rdzv_found *who)
+static bool is_meant(const struct log_ask *ask, const struct rdzv_node *who)
 {
-    bool is_of_job = strcmp(who->v[0].job, ask->job.text) == 0;
-    bool is_named = !ask->node || strcmp(ask->node, who->v[0].node) == 0 ||
-                    strcmp(ask->node, who->v[0].name) == 0;
+    bool is_of_job = strcmp(who->job, ask->job.text) == 0;
+    bool is_named =
+        !ask->node || strcmp(ask->node, who->node) == 0 || strcmp(ask->node, who->name) == 0;
     return is_of_job && is_named;
 }
 
 /* True if the node has the requested rank now. In an explicit epoch any node may have had it. */
-static bool has_rank(const struct log_ask *ask, const struct rdzv_found *who)
+static bool has_rank(const struct log_ask *ask, const struct rdzv_node *who)
 {
     const struct msg_log_ask *says = &ask->says;
     return !says->has_rank || says->epoch > 0 ||
-           (who->v[0].has_rank && says->rank >= who->v[0].rank &&
-            says->rank - who->v[0].rank < ask->nproc);
+           (who->is_member && says->rank >= who->rank && says->rank - who->rank < ask->nproc);
 }
 
 static struct log_source *source_of(struct log_ask *ask, uint32_t session)
@@ -131,15 +130,15 @@ static struct log_source *source_of(struct log_ask *ask, uint32_t session)
 }
 
 /* Requests output of one more agent. Returns false if the limit is reached or memory is out. */
-static bool add_source(struct log_ask *ask, uint32_t session, const struct rdzv_found *who)
+static bool add_source(struct log_ask *ask, uint32_t session, const struct rdzv_node *who)
 {
     struct log_source *source = source_of(ask, SESSION_NO_NUMBER);
-    char *name = source ? strdup(who->v[0].name) : NULL;
+    char *name = source ? strdup(who->name) : NULL;
     if (!name) {
         return false;
     }
     *source = (struct log_source){.session = session, .name = name, .left = ask->window};
-    (void)id_set(&source->node, who->v[0].node); /* node ids of the core are valid */
+    (void)id_set(&source->node, who->node); /* node ids of the core are valid */
     ask->n_sources++;
     struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = ask->says};
     msg.u.log_ask.window = ask->window;
@@ -343,12 +342,12 @@ static bool evict_requests(struct log_relay *r, struct log_ask *ask)
 static void find_sources(struct log_ask *ask)
 {
     const struct sessions *all = ask->relay->all;
-    struct rdzv_found who;
+    struct rdzv_node who;
     uint32_t found[LIMIT_LOG_NODES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < all->n_fresh; i++) {
         const struct session *s = all->by_number[i];
-        if (s && s->phase == SESSION_OPEN && rdzv_node_of(all->rdzv, i, &who) == 0 &&
+        if (s && s->phase == SESSION_OPEN && rdzv_get_session_node(all->rdzv, i, &who) == 0 &&
             is_meant(ask, &who) && has_rank(ask, &who)) {
             found[n < LIMIT_LOG_NODES ? n : 0] = i;
             n++;
@@ -366,7 +365,7 @@ static void find_sources(struct log_ask *ask)
             ask->window < LIMIT_LOG_WINDOW / 4 ? LIMIT_LOG_WINDOW_MIN : LIMIT_LOG_WINDOW / 4;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (rdzv_node_of(all->rdzv, found[i], &who) == 0) {
+        if (rdzv_get_session_node(all->rdzv, found[i], &who) == 0) {
             (void)add_source(ask, found[i], &who);
         }
     }
@@ -511,14 +510,14 @@ bool log_relay_handle(struct log_relay *r, uint32_t session, const struct tfe_ms
 
 void log_relay_exited(struct log_relay *r, uint32_t session, const struct msg_exited *exited)
 {
-    struct rdzv_found who;
+    struct rdzv_node who;
     if (exited->stopped || exited->tail[0] == '\0' ||
-        rdzv_node_of(r->all->rdzv, session, &who) != 0) {
+        rdzv_get_session_node(r->all->rdzv, session, &who) != 0) {
         return;
     }
     const struct log_tail *kept;
     for (unsigned i = 0; (kept = log_tails_get(&r->tails, i)); i++) {
-        if (kept->epoch == exited->epoch && strcmp(kept->node.text, who.v[0].node) == 0) {
+        if (kept->epoch == exited->epoch && strcmp(kept->node.text, who.node) == 0) {
             return; /* repeated on a new connection */
         }
     }
@@ -527,27 +526,27 @@ void log_relay_exited(struct log_relay *r, uint32_t session, const struct msg_ex
         free(tail);
         return;
     }
-    (void)id_set(&tail->job, who.v[0].job);
-    (void)id_set(&tail->node, who.v[0].node);
-    (void)snprintf(tail->name, sizeof(tail->name), "%s", who.v[0].name);
+    (void)id_set(&tail->job, who.job);
+    (void)id_set(&tail->node, who.node);
+    (void)snprintf(tail->name, sizeof(tail->name), "%s", who.name);
     tail->epoch = exited->epoch;
-    tail->rank = who.v[0].rank + exited->local_rank;
+    tail->rank = who.rank + exited->local_rank;
     tail->at = clock_wall();
     log_tails_add(&r->tails, tail);
 }
 
 void log_relay_agent_joined(struct log_relay *r, uint32_t session)
 {
-    struct rdzv_found who;
+    struct rdzv_node who;
     struct log_ask *ask;
-    if (LIST_EMPTY(&r->asks) || rdzv_node_of(r->all->rdzv, session, &who) != 0) {
+    if (LIST_EMPTY(&r->asks) || rdzv_get_session_node(r->all->rdzv, session, &who) != 0) {
         return;
     }
     LIST_FOREACH(ask, &r->asks, link)
     {
         if (ask->says.follow && !ask->refusal && is_meant(ask, &who) && has_rank(ask, &who) &&
             !source_of(ask, session) && !add_source(ask, session, &who)) {
-            log_debug("logs_not_followed", LOG_S("node", who.v[0].node));
+            log_debug("logs_not_followed", LOG_S("node", who.node));
         }
     }
 }

@@ -81,7 +81,11 @@ size_t pool_owner_of(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAM
         memcpy(ret, own->submitter, sizeof(own->submitter));
         return sizeof(own->submitter);
     }
-    return rdzv_job_opener(p->config.core, job, ret) ? PRINCIPAL_KEY_ID_BYTES : 0;
+    const struct rdzv_run run = rdzv_get_run(p->config.core, job);
+    if (run.opener) {
+        memcpy(ret, run.opener, PRINCIPAL_KEY_ID_BYTES);
+    }
+    return run.opener ? PRINCIPAL_KEY_ID_BYTES : 0;
 }
 
 int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret)
@@ -247,7 +251,7 @@ bool pool_job_view(const struct pool_job *job, struct placement_view *ret)
 bool pool_job_in_core(const struct pool_job *job, struct msg_status_job *ret)
 {
     const struct rdzv *core = job->pool->config.core;
-    return strcmp(rdzv_run_key(core, job->name.text), job->run_key.text) == 0 &&
+    return strcmp(rdzv_get_run(core, job->name.text).key, job->run_key.text) == 0 &&
            rdzv_find_job(core, job->name.text, ret) == 0;
 }
 

@@ -347,7 +347,8 @@ bool pool_handle_bundle(struct pool *p, const struct principal *by,
 static struct pool_job *find_own(const struct pool *p, const char *name)
 {
     struct pool_job *job = pool_job_find(p, name);
-    const bool is_own = job && strcmp(rdzv_run_key(p->config.core, name), job->run_key.text) == 0;
+    const bool is_own =
+        job && strcmp(rdzv_get_run(p->config.core, name).key, job->run_key.text) == 0;
     return job && job->is_over && !job->lingers && !is_own && is_taken(p, name) ? NULL : job;
 }
 

@@ -378,7 +378,7 @@ void pool_refresh(struct pool *p, struct pool_job *job)
 {
     struct msg_status_job row;
     const bool is_there = pool_job_in_core(job, &row);
-    const struct rdzv_outcome outcome = rdzv_outcome(p->config.core, job->name.text);
+    const struct rdzv_run run = rdzv_get_run(p->config.core, job->name.text);
     job->is_stale = false;
     if (job->lingers && (!is_there || row.state != STATE_RUNNING)) {
         pool_end_lingering(p, job); /* all trainers have ended, or would start again */
@@ -388,13 +388,13 @@ void pool_refresh(struct pool *p, struct pool_job *job)
     }
     if (is_there && row.state == STATE_SUCCEEDED) {
         pool_end(p, job, STATE_SUCCEEDED, "JobSucceeded", "the job has succeeded");
-    } else if (is_there && outcome.lingers) {
+    } else if (is_there && run.lingers) {
         job->lingers = true;
         pool_end(p, job, STATE_SUCCEEDED, "JobSucceeded",
                  "the job has succeeded; what still runs goes on until it ends, is cancelled or "
                  "the job's ttl is over");
     } else if (is_there && row.state == STATE_FAILED) {
-        end_as_failed(p, job, outcome.is_used_up);
+        end_as_failed(p, job, run.is_used_up);
     } else if (is_there && row.state == STATE_CANCELLED) {
         pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
     } else if (job->suspend) {

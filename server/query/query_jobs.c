@@ -98,8 +98,11 @@ static bool next_node(struct status_rows *s, struct msg_status_node *ret)
 {
     s->in_job = s->in_job && rdzv_view_node(s->core, s->job.text, after(&s->node), ret) == 0;
     if (s->in_job) {
-        uint32_t session = rdzv_session_of(s->core, s->job.text, ret->node);
-        const struct session *of = session < s->all->max ? s->all->by_number[session] : NULL;
+        struct rdzv_node node;
+        const struct session *of =
+            rdzv_get_node(s->core, s->job.text, ret->node, &node) == 0 && node.session < s->all->max
+                ? s->all->by_number[node.session]
+                : NULL;
         rdzv_view_node_waits(s->core, s->job.text, ret, s->waits);
         reports_show_node(of ? of->report : NULL, ret);
     }

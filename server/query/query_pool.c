@@ -137,7 +137,7 @@ bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct poo
         return false;
     }
     const bool is_its_run =
-        is_in_core && strcmp(rdzv_run_key(p->config.core, name), job->run_key.text) == 0;
+        is_in_core && strcmp(rdzv_get_run(p->config.core, name).key, job->run_key.text) == 0;
     if (is_in_core && !is_its_run && is_later(job, row)) {
         return false;
     }

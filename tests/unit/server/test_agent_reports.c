@@ -110,7 +110,7 @@ static struct msg_status_job shown(void)
 
 static void assert_epoch(void)
 {
-    struct rdzv_session_node place;
+    struct rdzv_node place;
     assert_int_equal(rdzv_get_session_node(w->r, 0, &place), 0);
     assert_int_equal(place.epoch, epoch);
     assert_int_equal(place.run, run);

@@ -461,7 +461,7 @@ TEST(start, that_fails_uses_no_budget_up)
     assert_saw(w, "job j failed: ModuleNotFoundError: No module named 'tensroflow' (x.py:1, rank 0 "
                   "on a and 1 "
                   "other); not retried: every rank failed before training began");
-    assert_false(rdzv_outcome(w->r, "j").is_used_up);
+    assert_false(rdzv_get_run(w->r, "j").is_used_up);
     world_free(w);
 }
 

@@ -80,14 +80,14 @@ static struct world *a_lingering_job(void)
 TEST(lingering, job_has_succeeded_and_ends_with_the_last_of_it)
 {
     struct world *w = a_lingering_job();
-    assert_true(rdzv_outcome(w->r, "j").lingers);
+    assert_true(rdzv_get_run(w->r, "j").lingers);
     pass(w, 24 * 3600000);
     exited(w, 1, 1, 5); /* no longer matters */
     assert_not_saw(w, "FINISH");
     assert_not_saw(w, "switch");
     exited(w, 2, 1, 0);
     assert_int_equal(times_seen(w, "FINISH succeeded"), 3);
-    assert_false(rdzv_outcome(w->r, "j").lingers);
+    assert_false(rdzv_get_run(w->r, "j").lingers);
     world_free(w);
 }
 
@@ -117,7 +117,7 @@ TEST(exit_code, of_65_fails_the_job_whatever_its_policy)
     assert_saw(w, "1:FINISH failed: job j failed: exit code 65 (rank 1 on b); not retried: by this "
                   "exit code the script rules a restart out\n");
     assert_saw(w, "unrecoverable");
-    assert_false(rdzv_outcome(w->r, "j").is_used_up);
+    assert_false(rdzv_get_run(w->r, "j").is_used_up);
     world_free(w);
 }
 
@@ -138,7 +138,7 @@ TEST(exit_code, below_128_is_the_jobs_end_at_once)
     assert_saw(w,
                "0:FINISH failed: job j failed: exit code 127 (rank 0 on a); a worker of this job "
                "does not start again (restart policy ExitCode)\n");
-    assert_false(rdzv_outcome(w->r, "j").is_used_up);
+    assert_false(rdzv_get_run(w->r, "j").is_used_up);
     world_free(w);
 }
 

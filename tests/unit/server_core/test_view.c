@@ -6,7 +6,7 @@
 TEST(view, says_who_is_on_a_session_and_which_place_it_has)
 {
     struct world *w = a_running_world(1, 2, 2);
-    struct rdzv_session_node place;
+    struct rdzv_node place;
     assert_int_equal(rdzv_get_session_node(w->r, 1, &place), 0);
     assert_string_equal(place.job, "j");
     assert_string_equal(place.node, "b");
@@ -14,21 +14,14 @@ TEST(view, says_who_is_on_a_session_and_which_place_it_has)
     assert_true(place.has_rank);
     assert_int_equal(place.rank, 1);
     assert_int_equal(place.n_members, 2);
-    struct rdzv_found found;
-    assert_int_equal(rdzv_node_of(w->r, 1, &found), 0);
-    assert_int_equal(found.n, 1);
-    assert_string_equal(found.v[0].node, "b");
-    assert_int_equal(found.v[0].rank, 1);
-    assert_true(rdzv_is_member(w->r, "j", "b"));
-    assert_false(rdzv_is_member(w->r, "j", "c"));
-    assert_false(rdzv_is_member(w->r, "k", "b"));
-    assert_int_equal(rdzv_session_of(w->r, "j", "b"), 1);
+    assert_int_equal(rdzv_get_node(w->r, "j", "b", &place), 0);
+    assert_true(place.is_member);
+    assert_int_equal(place.session, 1);
+    assert_int_equal(rdzv_get_node(w->r, "j", "c", &place), TFE_ENOENT);
+    assert_int_equal(rdzv_get_node(w->r, "k", "b", &place), TFE_ENOENT);
     goodbye(w, 1);
     assert_int_equal(rdzv_get_session_node(w->r, 1, &place), TFE_ENOENT);
     assert_int_equal(rdzv_get_session_node(w->r, UINT32_MAX, &place), TFE_ENOENT);
-    assert_int_equal(rdzv_node_of(w->r, 1, &found), TFE_ENOENT);
-    assert_int_equal(found.n, 0);
-    assert_int_equal(rdzv_session_of(w->r, "k", "b"), rdzv_session_of(w->r, "j", "nobody"));
     world_free(w);
 }
 
