@@ -74,7 +74,7 @@ class Agents(recovery.Agents):
         """Triggers the case; returns the ms until the first step of the next cluster."""
         before, after = CASES[case]
         old = self.settle(before)
-        members = {node["rank"]: node for node in self.nodes() if node["role"] == "member"}
+        members = {node["rank"]: node for node in self.nodes() if node["state"] == "member"}
         began = now()
         if case in ("peer_kill", "rank_0_kill"):
             os.kill(members[0 if case == "rank_0_kill" else before - 1]["trainer_pids"][0], signal.SIGKILL)

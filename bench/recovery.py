@@ -269,9 +269,9 @@ class Agents:
         its trainers.)"""
         def settled():
             for job in self.jobs():
-                members = [node for node in job["nodes"] if node["role"] == "member"]
+                members = [node for node in job["nodes"] if node["state"] == "member"]
                 if self.alone:  # the agent that is to take over must be ready, too
-                    ready = [node for node in job["nodes"] if node["role"] in ("member", "spare") and node["name"] in self.names]
+                    ready = [node for node in job["nodes"] if node["state"] in ("member", "spare") and node["name"] in self.names]
                     if len(ready) != len(self.names) or not (self.cold or all(node["standby_pids"] for node in ready)):
                         continue
                 if (len(members) == count and self.log.last_epoch() == job["epoch"]
@@ -320,7 +320,7 @@ class Agents:
         kind = case.removesuffix("_no_standby")
         old = self.settle(CASES[case][0])
         if case in ALONE:
-            self.names.sort(key=lambda name: self.node(name)["role"] != "member")
+            self.names.sort(key=lambda name: self.node(name)["state"] != "member")
         victim = self.names[0] if case in ALONE or kind in ("agent_kill", "freeze", "drain") else self.names[self.started % len(self.names)]
         node = self.node(victim)
         gone, began = [], now()

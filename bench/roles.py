@@ -145,7 +145,7 @@ class Roles(Agents):
         """Waits until the chief uses both workers and each node has its warm standby; returns the epoch."""
         def settled():
             for job in self.jobs():
-                members = [node for node in job["nodes"] if node["role"] == "member"]
+                members = [node for node in job["nodes"] if node["state"] == "member"]
                 if (job["job"] == "default" and len(members) == len(PLACES) and self.log.last_epoch() == job["epoch"]
                         and all(len(node["standby_pids"]) == 1 for node in members)):
                     return job["epoch"]

@@ -135,8 +135,8 @@ static const struct record_field job_fields[] = {
     {JOB(n_ps, RECORD_U32, "ps", "PS")},
     {JOB(chief, RECORD_BOOL, "chief", NULL)},
     {JOB(evaluator, RECORD_BOOL, "evaluator", NULL)},
-    {JOB(waits_since_ms, RECORD_AGE, "waits_since_ms", NULL)},
-    {JOB(waits_ms, RECORD_AGE, "waits_until_ms", NULL)},
+    {JOB(waits_since_ms, RECORD_AGE, "waited_ms", NULL)},
+    {JOB(waits_ms, RECORD_AGE, "waits_up_to_ms", NULL)},
     {JOB(step, RECORD_U64, "step", "STEP"), HAS(msg_status_job, has_step)},
     {JOB(total, RECORD_U64, "total", "TOTAL"), OR_0},
     {JOB(samples, RECORD_U64, "samples", "SAMPLES"), OR_0},
@@ -184,7 +184,7 @@ const struct record_schema schema_job = SCHEMA("job", job_fields, msg_status_job
 static const struct record_field health_fields[] = {
     {HEALTH(what, RECORD_TEXT, "what", NULL)},
     {HEALTH(says, RECORD_TEXT, "says", NULL)},
-    {HEALTH(since_ms, RECORD_AGE, "since_ms", NULL)},
+    {HEALTH(since_ms, RECORD_AGE, "age_ms", NULL)},
 };
 
 const struct record_schema schema_health = SCHEMA("what", health_fields, msg_health, msg_health);
@@ -257,7 +257,7 @@ static const char *standby_if_any(const void *row, char *buf)
 static const struct record_field node_fields[] = {
     {NODE(node, RECORD_TEXT, "node", "NODE")},
     {NODE(name, RECORD_TEXT, "name", "NAME")},
-    {.key = "role", .type = RECORD_WORD, .text = role},
+    {.key = "state", .type = RECORD_WORD, .text = role},
     {.head = "ROLE", .type = RECORD_WORD, .text = shown_role},
     {NODE(rank, RECORD_U32, "rank", "RANK"), HAS(msg_status_node, has_rank)},
     {.key = "place", .type = RECORD_WORD, .text = place},
@@ -343,7 +343,7 @@ static const struct record_field epoch_fields[] = {
            NULL)}, /* declares the pointer for record_copy; shown by the next field */
     {.key = "blamed", .type = RECORD_TEXT, .text = blamed},
     {EPOCH(row.planned, RECORD_BOOL, "planned", NULL)},
-    {EPOCH(row.members, RECORD_U32, "nodes", "NODES")},
+    {EPOCH(row.members, RECORD_U32, "members", "NODES")},
     {.head = "CAUSE", .type = RECORD_TEXT, .text = cause_and_blamed},
     TFE_EPOCH_TIMES(EPOCH_TIME) /**/
     {EPOCH(standstill, RECORD_DURATION, "standstill_ms", "STANDSTILL"),
@@ -390,7 +390,7 @@ static const char *key_quota(const void *row, char *buf)
 
 static const struct record_field token_row_fields[] = {
     {.key = "key", .head = "KEY", .type = RECORD_TEXT, .offset = KEY(key)},
-    {.key = "role", .head = "ROLE", .type = RECORD_WORD, .text = key_role},
+    {.key = "token_role", .head = "ROLE", .type = RECORD_WORD, .text = key_role},
     {.key = "jobs", .head = "JOBS", .type = RECORD_TEXT, .offset = KEY(scope)},
     {.key = "label", .head = "LABEL", .type = RECORD_TEXT, .offset = KEY(label)},
     {.key = "generation", .head = "ROOT", .type = RECORD_U32, .offset = KEY(generation)},
@@ -644,7 +644,7 @@ static const struct record_field demand_fields[] = {
     {DEMAND(assigned, RECORD_U32, "assigned", "ASSIGNED"), HAS(msg_demand_row, has_role)},
     {DEMAND(pending, RECORD_U32, "pending", "PENDING"), HAS(msg_demand_row, has_role)},
     {DEMAND(deadline, RECORD_TIME, "deadline_ms", "DEADLINE")},
-    {DEMAND(nodes, RECORD_U32, "nodes", "NODES"), OR_0},
+    {DEMAND(nodes, RECORD_U32, "pool_nodes", "NODES"), OR_0},
     {DEMAND(idle, RECORD_U32, "idle", "IDLE")},
 };
 

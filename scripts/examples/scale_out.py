@@ -113,7 +113,7 @@ def lacking(rows, groups):
         able = [n for n, group in enumerate(groups) if group.labels >= labels_of(row)]
         if row["role"] and able:
             lacks[able[0]] += row["pending"]
-    here = [sum(row["nodes"] or 0 for row in rows if not row["role"] and group.labels <= labels_of(row)) for group in groups]
+    here = [sum(row["pool_nodes"] or 0 for row in rows if not row["role"] and group.labels <= labels_of(row)) for group in groups]
     return list(zip(here, lacks))
 
 

@@ -73,7 +73,7 @@ static void print_csv(const struct record_list *ledger)
 #define TIME_KEY(NAME, name) #name "_ms",
     static const char *const keys[] = {"run",
                                        "epoch",
-                                       "nodes",
+                                       "members",
                                        "cause",
                                        "blamed",
                                        "planned",

@@ -191,7 +191,7 @@ static json_t *session_json(const struct web *web, const struct view *view, bool
 {
     char at[ENDPOINT_TEXT_MAX];
     return json_pack("{s:b, s:b, s:s?, s:s?, s:s?}", "asks_login", web->requires_login, "logged_in",
-                     is_logged_in, "role", view ? principal_role_name(view_role(view)) : NULL,
+                     is_logged_in, "token_role", view ? principal_role_name(view_role(view)) : NULL,
                      "server",
                      view ? endpoint_format(at, web->server.host, web->server.port) : NULL,
                      "version", view ? TFE_VERSION : NULL);

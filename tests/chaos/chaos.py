@@ -102,7 +102,7 @@ class Chaos:
 
     def trains(self, members):
         job = self.status()
-        roles = [node["role"] for node in job["nodes"]]
+        roles = [node["state"] for node in job["nodes"]]
         return job["state"] == "running" and roles.count("member") >= members
 
     # --- faults ---------------------------------------------------------------------------------

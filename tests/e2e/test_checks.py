@@ -45,7 +45,7 @@ def test_check_that_fails_after_an_own_fault_gives_the_place_to_a_spare(server, 
         fleet.start(f"--node-name={name}", "--nnodes=2:2", TOGETHER, f"--check={check}")
     first = fleet.wait_world(2)
     fleet.start("--node-name=spare", "--nnodes=2:2", TOGETHER, "--check=true")
-    wait_until(lambda: "spare" in nodes_by_name(ctl) and nodes_by_name(ctl)["spare"]["role"] == "spare", what="a spare")
+    wait_until(lambda: "spare" in nodes_by_name(ctl) and nodes_by_name(ctl)["spare"]["state"] == "spare", what="a spare")
     rank = nodes_by_name(ctl)["b"]["rank"]
     pathlib.Path(f"{broken}.b").touch()
     began = time.monotonic()

@@ -14,11 +14,11 @@ from conftest import DEADLINE, wait_until
 from raw_client import RawClient, node_id, node_secret
 from programs import clean_environment, program
 
-NODE_KEYS = {"node", "name", "role", "rank", "place", "address", "pid", "guard_pid", "trainer_pids", "standby_pids", "waits", "memory_bytes",
+NODE_KEYS = {"node", "name", "state", "rank", "place", "address", "pid", "guard_pid", "trainer_pids", "standby_pids", "waits", "memory_bytes",
              "kept_epoch", "kept_step", "cores", "memory_mib", "gpus", "gpu", "gpu_memory_mib", "tensorflow", "cloud", "zone",
              "instance", "spot", "failed_check", "load", "free_mib", "step_ms", "work_ms", "standby", "times", "slow", "notice", "notice_at_ms",
              "notice_deadline_ms"}
-JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "waits_since_ms", "waits_until_ms", "since_ms", "step", "total",
+JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "waited_ms", "waits_up_to_ms", "since_ms", "step", "total",
             "samples", "steps_per_s", "samples_per_s", "slow", "slow_times", "metrics", "nodes", "members",
             "nodes_known", "connected", "ready", "restarts", "restarts_left", "ps", "chief", "evaluator", "memory_bytes", "workers",
             "workers_working", "workers_done", "alone",
@@ -48,7 +48,7 @@ def test_status_of_several_jobs(server, shown, status):
         assert all(set(j) == JOB_KEYS for j in jobs)
         assert all(set(n) == NODE_KEYS for j in jobs for n in j["nodes"])
         assert [n["node"] for n in jobs[0]["nodes"]] == sorted([node_id("node-a"), node_id("node-b")])
-        assert {n["role"] for n in jobs[0]["nodes"]} == {"preparing"}
+        assert {n["state"] for n in jobs[0]["nodes"]} == {"preparing"}
         assert {n["rank"] for n in jobs[0]["nodes"]} == {None}
         assert jobs[0]["nodes"][0]["pid"] == os.getpid()
         assert (jobs[0]["min"], jobs[0]["max"], jobs[1]["state"]) == (2, 4, "waiting")

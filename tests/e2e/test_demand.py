@@ -32,7 +32,7 @@ def wanted(rows):
 
 def there(rows):
     """{labels: (nodes, idle)}"""
-    return {labels_of(r): (r["nodes"], r["idle"]) for r in rows if not r["role"]}
+    return {labels_of(r): (r["pool_nodes"], r["idle"]) for r in rows if not r["role"]}
 
 
 def test_demand_counts_by_labels_and_role(server, demand, ctl):

@@ -124,7 +124,7 @@ def test_a_hanging_disk_is_told_while_it_hangs(server, disk, health):
         wait_until(disk.met, what="a write that hangs")
         told = wait_until(health, what="the server's word of it")
         assert [row["what"] for row in told] == ["disk"] and "does not come back" in told[0]["says"]
-        assert 2000 <= told[0]["since_ms"] < 20000, "since it hangs, and only once that is long"
+        assert 2000 <= told[0]["age_ms"] < 20000, "since it hangs, and only once that is long"
         assert not s.events("store_failed"), "nothing has failed yet"
         disk.does("none")
     assert s.stop() == 0
@@ -164,7 +164,7 @@ def test_a_full_disk_ends_no_training_and_begins_no_epoch(server, fleet, disk, c
     assert fleet.last_epoch() == epoch and all(is_alive(pid) for pid in before)
     assert not s.events("node_lost")
     told = health()
-    assert [row["what"] for row in told] == ["store"] and "full" in told[0]["says"] and told[0]["since_ms"] > 0
+    assert [row["what"] for row in told] == ["store"] and "full" in told[0]["says"] and told[0]["age_ms"] > 0
     assert ctl("status").stdout.startswith("server: the database takes nothing (")
     assert "full" not in ctl("nodes").stdout
     disk.does("none")
@@ -204,7 +204,7 @@ def test_a_server_that_came_late_says_so(server, fleet, ctl, health):
 
     def new():  # a busy machine may have made the server late before
         rows = json.loads(ctl("status", "--json").stdout)["health"]
-        return [row for row in rows if row["since_ms"] <= (time.monotonic() - began) * 1000]
+        return [row for row in rows if row["age_ms"] <= (time.monotonic() - began) * 1000]
     told = wait_until(new, what="the confession")
     assert [row["what"] for row in told] == ["late"]
     assert "overloaded" in ctl("status").stdout.splitlines()[0] and not s.events("node_lost")

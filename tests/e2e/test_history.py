@@ -58,7 +58,7 @@ def test_the_ledger_of_a_job_that_has_ended(server, fleet, ctl, noise):
     wait_until(lambda: epochs(ctl)["epochs"][-1]["over"], what="the end in the ledger")
     ledger = epochs(ctl)
     rows = ledger["epochs"]
-    assert [row["nodes"] for row in rows] == [2, 1, 2]
+    assert [row["members"] for row in rows] == [2, 1, 2]
     assert rows[1]["blamed"] == "b" and rows[0]["blamed"] is None
     assert [row["cause"] for row in rows] == ["start", "interrupted", "joined"]
     assert [row["run"] for row in rows] == [1, 1, 1]
@@ -136,7 +136,7 @@ def test_history_is_forgotten_after_its_time(server, fleet, ctl):
     assert s.stop() == 0
     s = server(*CALM, "--keep-history", "1ms", port=s.port)
     # A running epoch is never pruned, however old it is.
-    wait_until(lambda: [row["nodes"] for row in epochs(ctl)["epochs"]] == [2], what="pruning")
+    wait_until(lambda: [row["members"] for row in epochs(ctl)["epochs"]] == [2], what="pruning")
     fleet.order("exit 0")
     assert [agent.wait() for agent in agents] == [0, 0]
 

@@ -26,7 +26,7 @@ def test_one_three_two_three(server, fleet, status):
     wait_until(lambda: all(n["trainer_pids"] for n in status()[0]["nodes"]), what="the trainers' pids")
     nodes = status()[0]["nodes"]
     assert sorted(n["rank"] for n in nodes) == [0, 1, 2]
-    assert {n["role"] for n in nodes} == {"member"}
+    assert {n["state"] for n in nodes} == {"member"}
     assert {n["pid"] for n in nodes} == {a.pid, c.pid, d.pid}
     # Survivors keep their rank; the first node stays rank 0.
     assert {n["pid"]: n["rank"] for n in nodes}[a.pid] == 0

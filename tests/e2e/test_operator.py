@@ -69,7 +69,7 @@ def test_a_leaving_node_is_shown_as_such(server, ctl, nodes):
         assert ctl("drain", "label-node-a").returncode == 0
         assert b.receive_until("STOP")[1] == {1: [1], 2: [1], 3: [5], 4: [b"label-node-a"]}  # planned, drained
         leaving = next(n for n in nodes() if n["node"] == node_id("node-a"))
-        assert (leaving["role"], leaving["rank"]) == ("leaving", 1)
+        assert (leaving["state"], leaving["rank"]) == ("leaving", 1)
         assert ctl("drain", "label-node-a").returncode == 0  # repeating the order is harmless
         b.send("EXITED", {1: 1, 5: 1})
         a.receive_until("STOP")
@@ -305,7 +305,7 @@ def test_a_job_is_made_smaller_and_larger_while_it_runs(server, fleet, ctl, stat
     assert (status()[0]["min"], status()[0]["max"]) == (1, 3)
     s.kill()
     server(*QUICK, port=s.port)
-    wait_until(lambda: [n["role"] for n in status()[0]["nodes"] if n["pid"] > 0] == ["member"] * 3, what="all are back")
+    wait_until(lambda: [n["state"] for n in status()[0]["nodes"] if n["pid"] > 0] == ["member"] * 3, what="all are back")
     assert fleet.last_epoch() == second, "they bring 1:2, and train on in an epoch of three"
     assert ctl("scale", "default", "1:1").returncode == 0
     fleet.wait_world(1, above=second)

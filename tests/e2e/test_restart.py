@@ -22,7 +22,7 @@ def pids(fleet, epoch=None):
 def connected(status, n):
     """Returns True if this many members of the only job are connected again."""
     jobs = status()
-    return bool(jobs) and sum(node["role"] == "member" and node["pid"] > 0 for node in jobs[0]["nodes"]) == n
+    return bool(jobs) and sum(node["state"] == "member" and node["pid"] > 0 for node in jobs[0]["nodes"]) == n
 
 
 def restart(server, s, *options, number=signal.SIGKILL):

@@ -131,7 +131,7 @@ def test_a_worker_that_exits_with_0_is_done_and_the_chief_goes_on(server, fleet,
     job.order("worker-0", "exit 0")  # also the last worker
     wait_until(lambda: status()[0]["workers_done"] == 2, what="the server's word of it")
     job.agents.append(job.start())  # it does not fill the finished worker's slot
-    wait_until(lambda: any(n["role"] == "spare" for n in job.nodes()), what="a spare")
+    wait_until(lambda: any(n["state"] == "spare" for n in job.nodes()), what="a spare")
     time.sleep(2)
     assert [len(job.starts(place)) for place in ("chief-0", "worker-0", "worker-1", "ps-0")] == [1] * 4
     job.order("chief-0", "exit 0")
@@ -288,7 +288,7 @@ def test_an_evaluator_stands_outside_and_starts_again_alone(server, fleet, statu
     epoch = job.wait_starts(("chief-0", "worker-0", "ps-0"), above=epoch)
     job.wait_step(lambda s: s["epoch"] == epoch)
     assert is_alive(again["pid"]) and len(job.starts("evaluator-0")) == 2
-    assert job.places()["evaluator-0"]["role"] == "member"
+    assert job.places()["evaluator-0"]["state"] == "member"
     job.order("chief-0", "exit 0")
     assert [agent.wait() for agent in job.agents] == [0] * 4
 

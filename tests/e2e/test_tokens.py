@@ -48,7 +48,7 @@ def test_a_token_that_was_made_opens_and_is_listed_without_its_secret(server, ct
     text = token("--label", "night-shift", "--ttl", "1h")
     assert text.startswith("tfe1_agent_") and opens(s, text)
     row = next(k for k in keys() if k["key"] == key_of(text))
-    assert row["label"] == "night-shift" and row["role"] == "agent" and row["jobs"] == "*" and row["state"] == "good"
+    assert row["label"] == "night-shift" and row["token_role"] == "agent" and row["jobs"] == "*" and row["state"] == "good"
     assert abs(row["expires_ms"] / 1000 - time.time() - 3600) < 60
     assert {k["label"] for k in keys()} == {"night-shift", "state-directory"}
     said = ctl("token", "list").stdout

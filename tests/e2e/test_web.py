@@ -50,7 +50,7 @@ def test_api_says_what_tfe_ctl_says(web, fleet, ctl):
             return [strip(v) for v in value] if isinstance(value, list) else value
         wait_until(lambda: strip(web.get(path)) == strip(json.loads(ctl(*words, "--json").stdout)), what=f"{path} as {words}")
 
-    now = ("since_ms", "waits_since_ms", "running_ms", "standstill_ms", "useful_permille", "standstill_ms_by_cause",
+    now = ("since_ms", "waited_ms", "running_ms", "standstill_ms", "useful_permille", "standstill_ms_by_cause",
            "load_milli", "load", "free_mib", "health")
     same("/api/v1/status", "status", without=now)
     same("/api/v1/nodes?job=demo", "nodes", "demo", without=now)
@@ -162,16 +162,16 @@ def test_orders_take_an_admin_s_token_and_the_page_s_word(web, token):
         agent.join("n1", job="j")
         drain = f"/api/v1/nodes/{node_id('n1')}/drain"
         assert web.order(drain).code == 401
-        assert web.login(s.token("observer")).json["role"] == "observer"
+        assert web.login(s.token("observer")).json["token_role"] == "observer"
         assert web.order(drain).json["code"] == "not_authorised"
         answer = web.login(s.token("admin"))
         kind = answer.headers["Set-Cookie"]
         assert "HttpOnly" in kind and "SameSite=Strict" in kind and "Max-Age=28800" in kind
-        assert answer.json["role"] == "admin" and s.token("admin") not in answer.body.decode()
+        assert answer.json["token_role"] == "admin" and s.token("admin") not in answer.body.decode()
         for wrong in ("", "0" * 64, web.csrf[:-1]):
             refused = web.order(drain, headers={"X-CSRF-Token": wrong})
             assert (refused.code, refused.json["code"]) == (403, "csrf")
-        assert web.get("/api/v1/status")["jobs"][0]["nodes"][0]["role"] != "leaving"
+        assert web.get("/api/v1/status")["jobs"][0]["nodes"][0]["state"] != "leaving"
         assert web.order(drain, {"within_ms": "soon"}).code == 400
         done = web.order(drain, {"within_ms": 60000})
         assert done.code == 200 and done.json == {"done": "drain", "name": node_id("n1")}
@@ -245,7 +245,7 @@ def test_other_machines_have_to_log_in(server, state_dir, tmp_path):
     s = server()
     with start(state_dir, tmp_path, "--bind=0.0.0.0", "--insecure-http") as web:
         assert web.get("/api/v1/session", host="anything") == {
-            "asks_login": True, "logged_in": False, "role": None, "server": None, "version": None}
+            "asks_login": True, "logged_in": False, "token_role": None, "server": None, "version": None}
         assert web.ask("/", host="anything").code == 200 and web.ask("/healthz").code == 200
         for path in ("/metrics", "/api/v1/jobs", "/api/v1/status", "/api/v1/stream", "/api/v1/gauges"):
             assert web.ask(path).code == 401, path
@@ -522,12 +522,12 @@ def test_a_page_whose_token_is_taken_away_does_not_become_an_admins(server, stat
     to all local users."""
     server()
     with start(state_dir, tmp_path) as web:
-        assert web.get("/api/v1/session")["role"] == "observer"
+        assert web.get("/api/v1/session")["token_role"] == "observer"
         for step in ((), ("--remove",)):
             assert ctl("token", "rotate", *step).returncode == 0
         (state_dir / "observer.token").rename(tmp_path / "observer.token")
         wait_until(lambda: web.ask("/api/v1/jobs").code == 401, what="the refusal of its token")
-        assert web.get("/api/v1/session")["role"] == "observer"
+        assert web.get("/api/v1/session")["token_role"] == "observer"
         assert web.ask("/api/v1/audit").code == 403
         (tmp_path / "observer.token").rename(state_dir / "observer.token")
         wait_until(lambda: web.ask("/api/v1/jobs").code == 200, what="the page with its new token")

@@ -48,7 +48,7 @@ def test_a_spare_says_so(server, fleet, status):
     fleet.start("--nnodes=1:1")
     fleet.wait_world(1)
     says(fleet.start("--nnodes=1:1"), r'event=waiting reason="spare: 1 of 1 are training"')
-    assert sorted((n["role"], n["waits"]) for n in status()[0]["nodes"]) == [
+    assert sorted((n["state"], n["waits"]) for n in status()[0]["nodes"]) == [
         ("member", None), ("spare", "spare: 1 of 1 are training")]
 
 

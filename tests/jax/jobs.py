@@ -52,7 +52,7 @@ class Job:
         """Process id and machine of the trainer with this rank."""
         return fl.wait_for(f"the trainer of rank {rank}", lambda: next(
             ((node["trainer_pids"][0], name) for name, node in self.nodes().items()
-             if node["role"] == "member" and node["rank"] == rank and node["trainer_pids"]), None), PATIENCE_S)
+             if node["state"] == "member" and node["rank"] == rank and node["trainer_pids"]), None), PATIENCE_S)
 
     def epoch(self):
         return self.fleet.epochs()[-1]

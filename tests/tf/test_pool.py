@@ -27,7 +27,7 @@ class Pool:
         return json.loads(self.fleet.ctl("describe", "--json", name))
 
     def nodes(self, name):
-        return sum(1 for node in self.job(name)["nodes"] if node["state"] == "assigned")
+        return sum(1 for node in self.job(name)["pool"] if node["state"] == "assigned")
 
     def ends_well(self, name):
         def is_over():

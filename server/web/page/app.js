@@ -133,7 +133,7 @@ function sizeOf(job) {
 }
 
 // A member of a job with roles is shown by its replica, as "chief-0".
-const placeOr = n => n.role === "member" && n.place ? badge(n.place, `role ${roleOf(n.place)}`) : badge(n.role, BADGES[n.role] ?? "");
+const placeOr = n => n.state === "member" && n.place ? badge(n.place, `role ${roleOf(n.place)}`) : badge(n.state, BADGES[n.state] ?? "");
 const rank = job => job.state === "running" ? 1 : isOver(job) ? 3 : job.waits ? 0 : 2;
 const jobLink = (job, words = job) => h("a", { href: `#/job/${encodeURIComponent(job)}` }, words);
 
@@ -263,7 +263,7 @@ function jobScreen(name) {
   const acts = h("div", { class: "acts" });
   const head = h("div", { class: "head" }, title, state, sub, acts);
   let sort = { by: "rank", up: true }, limit = 100, acted = "", noted = "";
-  const heads = [["name", "Name"], ["role", "State"], ["rank", "Rank"], ["step_ms", "Step time"], ["load", "Utilisation"], ["address", "Address"], ["tensorflow", "Machine"], [null, "Orders"]];
+  const heads = [["name", "Name"], ["state", "State"], ["rank", "Rank"], ["step_ms", "Step time"], ["load", "Utilisation"], ["address", "Address"], ["tensorflow", "Machine"], [null, "Orders"]];
   const header = h("tr", {}, ...heads.map(([key, label]) => h("th", { scope: "col", class: ["rank", "step_ms"].includes(key) ? "num" : "" },
     key ? h("button", { type: "button", onclick: () => { sort = { by: key, up: sort.by === key ? !sort.up : true }; update(); } }, label) : h("span", { class: "sr" }, label))));
   const more = h("div", { class: "more", hidden: true }, h("button", { type: "button", onclick: () => { limit += 200; update(); } }, "Show more"));
@@ -277,7 +277,7 @@ function jobScreen(name) {
       utilisation(n),
       [n.address ? h("span", { class: "mono" }, n.address) : "–"],
       [machine(n)],
-      n.role === "leaving" || isOver(store.jobs.get(name) ?? { state: "" }) ? [""]
+      n.state === "leaving" || isOver(store.jobs.get(name) ?? { state: "" }) ? [""]
         : [h("button", { type: "button", class: "small", onclick: () => order("drain", n.node, n) }, "Drain"), " ", h("button", { type: "button", class: "small danger", onclick: () => order("evict", n.node, n) }, "Evict")],
     ],
     heads: ["", "State", "Rank", "Step time", "Utilisation", "Address", "Machine", ""], wide: [0, 4, 7], nums: [2, 3],
@@ -286,7 +286,7 @@ function jobScreen(name) {
   const epochHeads = ["Epoch", "Started", "Cause", "Nodes", "Downtime", "Phases", "Trained", "Steps repeated"];
   const epochRow = e => ({
     cells: [[String(e.epoch)], [when(e.started_ms ?? e.detected_ms)], [badge(e.cause.replaceAll("_", " "), e.cause === "start" || e.cause === "joined" ? "info" : e.planned ? "warn" : "bad"), e.blamed ? h("div", { class: "sub" }, e.blamed) : ""],
-      [String(e.nodes)], [e.standstill_ms != null ? `${e.standstill_at_least ? "≥ " : ""}${span(e.standstill_ms)}` : "–"], [phases(e)], [e.over || isOver(store.jobs.get(name) ?? { state: "" }) ? span(e.running_ms) : "now", e.restarts > 0 ? h("div", { class: "sub" }, `${e.restarts} ${e.restarts === 1 ? "restart" : "restarts"} within`) : ""], [e.lost_steps != null ? String(e.lost_steps) : "–"]],
+      [String(e.members)], [e.standstill_ms != null ? `${e.standstill_at_least ? "≥ " : ""}${span(e.standstill_ms)}` : "–"], [phases(e)], [e.over || isOver(store.jobs.get(name) ?? { state: "" }) ? span(e.running_ms) : "now", e.restarts > 0 ? h("div", { class: "sub" }, `${e.restarts} ${e.restarts === 1 ? "restart" : "restarts"} within`) : ""], [e.lost_steps != null ? String(e.lost_steps) : "–"]],
     heads: epochHeads, wide: [5], nums: [3, 7],
   });
   const epochRows = keyed(epochBody, epochRow);
@@ -307,8 +307,8 @@ function jobScreen(name) {
   function notes(job) {
     const list = [];
     if (job.waits && !isOver(job)) {
-      const since = job.waits_since_ms ? ` Waiting for ${span(job.waits_since_ms + Date.now() - job.told_ms)}.` : "";
-      const until = job.waits_until_ms ? ` At most ${span(Math.max(0, job.waits_until_ms - (Date.now() - job.told_ms)))} more.` : "";
+      const since = job.waited_ms ? ` Waiting for ${span(job.waited_ms + Date.now() - job.told_ms)}.` : "";
+      const until = job.waits_up_to_ms ? ` At most ${span(Math.max(0, job.waits_up_to_ms - (Date.now() - job.told_ms)))} more.` : "";
       list.push(["warn", "Waiting: ", `${job.waits}.${since}${until}`]);
     }
     if (job.reason && (isOver(job) || job.retry_in_ms != null)) {
@@ -335,7 +335,7 @@ function jobScreen(name) {
     if (noted !== (noted = JSON.stringify(list))) reason.replaceChildren(...list.map(([css, label, words]) => h("p", { class: css }, h("b", {}, label), named(words))));
     tilesOf(tiles, figures(job));
     const sought = filter.value.trim().toLowerCase();
-    const nodes = [...store.nodes.values()].filter(n => `${n.name} ${n.node} ${n.role} ${n.address}`.toLowerCase().includes(sought));
+    const nodes = [...store.nodes.values()].filter(n => `${n.name} ${n.node} ${n.state} ${n.address}`.toLowerCase().includes(sought));
     const value = n => n[sort.by];
     nodes.sort((a, b) => { const x = value(a), y = value(b); const d = x == null ? (y == null ? 0 : 1) : y == null ? -1 : typeof x === "number" ? x - y : String(x).localeCompare(String(y)); return sort.up || x == null || y == null ? d : -d; });
     rows(nodes.slice(0, limit).map(n => [n.node, n, `${n.told_ms} ${isOver(job)}`]));
@@ -491,7 +491,7 @@ function show() {
   if (node) crumbs.push([location.hash, store.nodes.get(node)?.name || node.slice(0, 12)]);
   document.getElementById("crumbs").replaceChildren(...crumbs.map(([href, name], i) => h("li", {}, h("a", i === crumbs.length - 1 ? { href, "aria-current": "page" } : { href }, name))));
   document.title = [node ?? job, "tfe"].filter(Boolean).join(" · ");
-  text(document.getElementById("who"), mayEnd() ? `${store.session.role} · Log out` : "Log in");
+  text(document.getElementById("who"), mayEnd() ? `${store.session.token_role} · Log out` : "Log in");
   if (store.session?.asks_login && !store.session.logged_in) {
     source?.close();
     main.replaceChildren(h("h1", {}, "Log in"), h("p", { class: "empty" }, "This page needs an observer's or admin's token."));

@@ -57,7 +57,7 @@ export function login(then) {
     sessionStorage.setItem(MARK, csrf);
     store.session = session;
     then();
-    return `Logged in: ${store.session.role}.`;
+    return `Logged in: ${store.session.token_role}.`;
   });
 }
 
@@ -73,8 +73,8 @@ const QUESTIONS = {
 };
 
 export function order(verb, name, about) {
-  if (store.session?.role !== "admin" || !mayEnd()) {
-    login(() => { document.getElementById("who").textContent = "admin · Log out"; if (store.session.role === "admin") setTimeout(() => order(verb, name, about)); else toast("Orders need an admin's token."); });
+  if (store.session?.token_role !== "admin" || !mayEnd()) {
+    login(() => { document.getElementById("who").textContent = "admin · Log out"; if (store.session.token_role === "admin") setTimeout(() => order(verb, name, about)); else toast("Orders need an admin's token."); });
     return;
   }
   const [title, words, label, danger] = QUESTIONS[verb](about ?? {}, name);
@@ -102,8 +102,8 @@ async function keys() {
 }
 
 export function submit() {
-  if (store.session?.role !== "admin" || !mayEnd()) {
-    login(() => { document.getElementById("who").textContent = `${store.session.role} · Log out`; if (store.session.role === "admin") setTimeout(submit); else toast("Orders need an admin's token."); });
+  if (store.session?.token_role !== "admin" || !mayEnd()) {
+    login(() => { document.getElementById("who").textContent = `${store.session.token_role} · Log out`; if (store.session.token_role === "admin") setTimeout(submit); else toast("Orders need an admin's token."); });
     return;
   }
   const field = h("textarea", { name: "file", rows: "12", required: true, spellcheck: "false", "aria-label": "Job file" });

@@ -95,12 +95,12 @@ export function members() {
     const data = [];
     epochs.forEach((e, i) => {
       const from = e.started_ms ?? e.detected_ms, to = e.ended_ms ?? epochs[i + 1]?.detected_ms ?? now;
-      if (from) data.push({ x: from, y: 0 }, { x: from, y: e.nodes }, { x: to, y: e.nodes }, { x: to, y: 0 });
+      if (from) data.push({ x: from, y: 0 }, { x: from, y: e.members }, { x: to, y: e.members }, { x: to, y: 0 });
     });
     const green = color("--g-training");
     chart ??= new Chart(canvas, { type: "line", data: { datasets: [{ label: "nodes", data: [], borderColor: green, backgroundColor: `${green}40`, fill: "origin", borderWidth: 1.6, pointRadius: 0 }] }, options: options("nodes") });
     chart.data.datasets[0].data = data;
     chart.update("none");
-    canvas.setAttribute("aria-label", `Nodes over time: now ${epochs.at(-1)?.over === false ? epochs.at(-1).nodes : 0}`);
+    canvas.setAttribute("aria-label", `Nodes over time: now ${epochs.at(-1)?.over === false ? epochs.at(-1).members : 0}`);
   }, close() { chart?.destroy(); chart = null; } };
 }

@@ -13,7 +13,7 @@ const SEEN_MAX = 4000, SPANS_MAX = 200;
 // Records that a node has a state since a time; row null: the node has left.
 export function track(seen, key, row, at) {
   const node = seen.get(key) ?? { name: row?.name || key, spans: [] };
-  const role = row?.role === "member" ? roleOf(row.place) ?? "member" : row?.role ?? "lost";
+  const role = row?.state === "member" ? roleOf(row.place) ?? "member" : row?.state ?? "lost";
   const last = node.spans.at(-1);
   if (row) { node.name = row.name || row.node; node.rank = row.rank; node.place = row.place; }
   if (!last || last.role !== role) { if (last) last.to = at; node.spans.push({ role, from: at, to: null }); }

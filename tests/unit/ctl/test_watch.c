@@ -174,7 +174,7 @@ TEST(watch, details_of_a_node_are_all_that_has_a_key)
     m.detail = true;
     draw(&m, 80, 40);
     assert_true(line_of("node                n1", 40) > 0);
-    assert_true(line_of("role                member", 40) > 0);
+    assert_true(line_of("state               member", 40) > 0);
     assert_true(line_of("address             10.0.0.5:4711", 40) > 0);
     assert_true(line_of("waits               -", 40) > 0);
     (void)id_set(&m.node, "gone");

@@ -59,7 +59,7 @@ static char *written(void (*put)(FILE *out, const void *row), const void *row)
     ",\"members\":0,\"nodes_known\":0,\"connected\":0,\"ready\":0,\"restarts\":0,\"restarts_"      \
     "left\":0"                                                                                     \
     ",\"ps\":0,\"chief\":false,\"evaluator\":false"                                                \
-    ",\"waits_since_ms\":null,\"waits_until_ms\":null,\"step\":null,"                              \
+    ",\"waited_ms\":null,\"waits_up_to_ms\":null,\"step\":null,"                                   \
     "\"total\":null,\"samples\":null,\"steps_per_s\":null,\"samples_per_s\":null,\"slow\":null,"   \
     "\"slow_times\":null,\"memory_bytes\":0,\"workers\":null,\"workers_working\":0,"               \
     "\"workers_done\":0,\"alone\":0,\"priority\":null,\"nodes_assigned\":null,"                    \
@@ -73,17 +73,18 @@ TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
 {
     struct node_record row = a_node();
     row.node.memory = (struct msg_memory){.bytes = 64, .has_kept = true, .epoch = 2, .step = 0};
-    assert_json(&schema_node_of_job, &row,
-                "{\"job\":\"j\",\"node\":\"n1\",\"name\":\"host-a\",\"role\":\"member\",\"rank\":3,"
-                "\"place\":null,"
-                "\"address\":\"10.0.0.5:4711\",\"pid\":12,\"guard_pid\":13,\"trainer_pids\":[7,8],"
-                "\"standby_pids\":[],\"waits\":null,\"memory_bytes\":64,\"kept_epoch\":2,"
-                "\"kept_step\":0" NOTHING_REPORTED "}");
+    assert_json(
+        &schema_node_of_job, &row,
+        "{\"job\":\"j\",\"node\":\"n1\",\"name\":\"host-a\",\"state\":\"member\",\"rank\":3,"
+        "\"place\":null,"
+        "\"address\":\"10.0.0.5:4711\",\"pid\":12,\"guard_pid\":13,\"trainer_pids\":[7,8],"
+        "\"standby_pids\":[],\"waits\":null,\"memory_bytes\":64,\"kept_epoch\":2,"
+        "\"kept_step\":0" NOTHING_REPORTED "}");
     row.node =
         (struct msg_status_node){.node = "n1", .name = "", .role = ROLE_PREPARING, .rank = 9};
     assert_json(
         &schema_node, &row,
-        "{\"node\":\"n1\",\"name\":\"\",\"role\":\"preparing\",\"rank\":null,\"place\":null,"
+        "{\"node\":\"n1\",\"name\":\"\",\"state\":\"preparing\",\"rank\":null,\"place\":null,"
         "\"address\":null,"
         "\"pid\":0,\"guard_pid\":0,\"trainer_pids\":[],\"standby_pids\":[],\"waits\":null,\"memory_"
         "bytes\":0,\"kept_epoch\":null,"
@@ -172,7 +173,7 @@ TEST(rows, that_are_kept_own_all_that_they_say)
     assert_string_equal(kept->node.host, "10.0.0.5");
     assert_memory_equal(kept->node.processes.trainer_pids, pids, sizeof(pids));
     assert_json(&schema_node, kept,
-                "{\"node\":\"n1\",\"name\":\"host-a\",\"role\":\"member\",\"rank\":3,\"place\":"
+                "{\"node\":\"n1\",\"name\":\"host-a\",\"state\":\"member\",\"rank\":3,\"place\":"
                 "null,\"address\":"
                 "\"10.0.0.5:4711\",\"pid\":12,\"guard_pid\":13,\"trainer_pids\":[7,8],"
                 "\"standby_pids\":[],\"waits\":null,\"memory_bytes\":0,\"kept_epoch\":null,"
