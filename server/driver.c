@@ -1,6 +1,7 @@
-/* server/driver.c: steps the core. Executing an action can end a session (out of memory), which is
- * another event. The core is never stepped while its actions are executed, because the next step
- * invalidates them: ended sessions are collected in `gone` and reported one by one afterwards. */
+/* server/driver.c: steps the core and executes its actions, in their order. Executing an action can
+ * end a session (out of memory), which is another event. The core is never stepped while its
+ * actions are executed, because the next step invalidates them: ended sessions are collected in
+ * `gone` and reported one by one afterwards. */
 #include "server/driver.h"
 
 #include <event2/event.h>
@@ -15,7 +16,10 @@
 #include "common/cli/log.h"
 #include "server/events/counters.h"
 #include "server/events/event_log.h"
+#include "server/events/event_text.h"
 #include "server/jobs/pool.h"
+#include "server/store/writer.h"
+#include "server/table_stream.h"
 
 /* Maximum timer interval. Timers of the event loop stand still while the machine is suspended, but
  * the core's clock does not. */
@@ -29,7 +33,23 @@
 
 struct driver {
     struct rdzv *core;
-    struct outlets to;
+    struct sessions *sessions;
+    struct writer *writer;
+    struct {
+        trace_fn fn; /* NULL ends the list */
+        void *ctx;
+    } listeners[LISTENERS_MAX]; /* called for each trace, in order of registration */
+    struct counters *gauges;    /* counters for metrics; NULL if nothing is counted */
+    struct events *events;      /* receives ledger entries; NULL if there is no event log */
+    const char *exit;           /* reason of an EXIT action; NULL if there was none */
+    /* Records that could not be queued for the writer because memory ran out; each is reported to
+     * the core as not written. A step persists at most RDZV_PERSIST_MAX records, and each report
+     * makes room for the one record that it may cause. */
+    struct lost_record {
+        struct tfe_id job;
+        uint64_t sequence;
+    } lost[RDZV_PERSIST_MAX];
+    uint32_t n_lost;
     struct event *timer;
     struct tfe_mono fires;    /* expiry of the timer while it is pending */
     struct tfe_mono deadline; /* next deadline of the core */
@@ -65,6 +85,96 @@ static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
     (void)timer_after(driver->timer, ms); /* re-arming a timer allocates nothing */
 }
 
+/* --- actions ---------------------------------------------------------------------------------- */
+
+static void send_table(struct sessions *sessions, struct table_cache *cache,
+                       const struct rdzv_action *action)
+{
+    struct table_chunks *chunks;
+    if (table_cache_get(cache, &action->msg.u.table, &chunks) != 0) {
+        sessions_fail(sessions, action->session);
+        return;
+    }
+    sessions_send_table(sessions, action->session, chunks);
+}
+
+static void persist(struct driver *driver, const struct rdzv_record *record)
+{
+    if (writer_submit(driver->writer, record) != 0) {
+        struct lost_record *lost = &driver->lost[driver->n_lost++];
+        lost->sequence = record->sequence;
+        (void)id_set(&lost->job, record->job); /* job names of the core are valid ids */
+    }
+}
+
+/* Converts a monotonic time of the core to wall-clock time. */
+static struct tfe_wall wall_of(struct tfe_mono t, struct tfe_mono now, struct tfe_wall now_wall)
+{
+    struct tfe_wall wall = {.ms = 0};
+    if (!tfe_mono_is_never(t)) {
+        wall.ms = now_wall.ms - tfe_mono_sub(now, t);
+    }
+    return wall;
+}
+
+/* If memory runs out, the entry is missing from the ledger; nothing else is affected. */
+static void note(const struct driver *driver, const struct rdzv_ledger *ledger)
+{
+    struct tfe_mono now = clock_mono();
+    struct tfe_wall now_wall = clock_wall();
+    struct msg_epoch_row row = ledger->row;
+    for (size_t i = 0; i < EPOCH__TIMES; i++) {
+        row.at[i] = wall_of(ledger->at[i], now, now_wall);
+    }
+    if (driver->gauges) {
+        counters_add_epoch(driver->gauges, ledger->job, &row);
+    }
+    if (driver->events) {
+        event_of_ledger(driver->events, ledger->job, &row);
+    }
+    if (writer_put_ledger(driver->writer, ledger->job, &row) != 0) {
+        log_warn("ledger_row_lost", LOG_S("job", ledger->job), LOG_U("epoch", row.epoch));
+    }
+}
+
+/* Executes all actions of a step. */
+static void run_actions(struct driver *driver, const struct rdzv_actions *actions)
+{
+    struct table_cache cache = {.first = NULL};
+    for (size_t i = 0; i < actions->n; i++) {
+        const struct rdzv_action *action = &actions->v[i];
+        switch (action->type) {
+        case RDZV_SEND:
+            if (action->msg.type == MSG_TABLE) {
+                send_table(driver->sessions, &cache, action);
+            } else {
+                sessions_send(driver->sessions, action->session, &action->msg);
+            }
+            break;
+        case RDZV_CLOSE:
+            sessions_close(driver->sessions, action->session);
+            break;
+        case RDZV_PERSIST:
+            persist(driver, action->record);
+            break;
+        case RDZV_EXIT:
+            driver->exit = action->sentence;
+            break;
+        case RDZV_LEDGER:
+            note(driver, action->ledger);
+            break;
+        case RDZV_TRACE:
+            for (unsigned k = 0; k < LISTENERS_MAX && driver->listeners[k].fn; k++) {
+                driver->listeners[k].fn(driver->listeners[k].ctx, &action->trace);
+            }
+            break;
+        }
+    }
+    table_cache_done(&cache);
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
 /* Steps the core once and executes its actions. The caller re-arms the timer. */
 static int step(struct driver *driver, const struct rdzv_event *event)
 {
@@ -75,9 +185,9 @@ static int step(struct driver *driver, const struct rdzv_event *event)
     int rc = rdzv_step(driver->core, &dated, &actions);
     if (rc == 0) {
         driver->deadline = actions.deadline;
-        actions_run(&actions, &driver->to);
+        run_actions(driver, &actions);
     }
-    if (driver->to.exit && !driver->stopped) {
+    if (driver->exit && !driver->stopped) {
         driver->stopped = true;
         (void)event_base_loopbreak(driver->base);
     }
@@ -89,15 +199,14 @@ static int step(struct driver *driver, const struct rdzv_event *event)
  * memory; the caller retries later. */
 static bool settle_lost(struct driver *driver, struct tfe_mono now)
 {
-    struct outlets *to = &driver->to;
-    while (to->n_lost > 0) {
-        const struct lost_record *lost = &to->lost[--to->n_lost];
+    while (driver->n_lost > 0) {
+        const struct lost_record *lost = &driver->lost[--driver->n_lost];
         struct rdzv_event event = {.type = RDZV_PERSIST_FAILED,
                                    .now = now,
                                    .job = lost->job.text,
                                    .sequence = lost->sequence};
         if (step(driver, &event) == TFE_ENOMEM) {
-            to->n_lost++;
+            driver->n_lost++;
             return false;
         }
     }
@@ -107,7 +216,7 @@ static bool settle_lost(struct driver *driver, struct tfe_mono now)
 /* Reports ended sessions to the core and arms the timer for the next deadline. */
 static void settle(struct driver *driver, struct tfe_mono now)
 {
-    while (driver->to.n_lost > 0 || driver->n_gone > 0) {
+    while (driver->n_lost > 0 || driver->n_gone > 0) {
         if (!settle_lost(driver, now)) {
             arm(driver, now, RETRY_MS);
             return;
@@ -124,7 +233,7 @@ static void settle(struct driver *driver, struct tfe_mono now)
         }
         driver->gone_first = (driver->gone_first + 1) % driver->max_sessions;
         driver->n_gone--;
-        sessions_forgotten(driver->to.sessions, session);
+        sessions_forgotten(driver->sessions, session);
     }
     arm(driver, now, 0);
 }
@@ -148,7 +257,7 @@ static void on_closed(void *ctx, uint32_t session)
 {
     struct driver *driver = ctx;
     if (driver->stopped) {
-        sessions_forgotten(driver->to.sessions, session);
+        sessions_forgotten(driver->sessions, session);
         return;
     }
     driver->gone[(driver->gone_first + driver->n_gone) % driver->max_sessions] = session;
@@ -198,15 +307,15 @@ static bool on_written(void *ctx, const char *job, uint64_t sequence, int rc)
 static void on_condition(void *ctx, int rc, const char *reason)
 {
     const struct driver *driver = ctx;
-    if (!driver->to.events) {
+    if (!driver->events) {
         return;
     }
     if (rc == 0) {
-        events_report(driver->to.events, &(struct msg_event_row){.kind = "store_writes_again"},
+        events_report(driver->events, &(struct msg_event_row){.kind = "store_writes_again"},
                       "the database takes what is written again");
     } else {
         events_report(
-            driver->to.events,
+            driver->events,
             &(struct msg_event_row){.kind = "store_failed", .level = EVENT_ERROR},
             "the database takes nothing (%.600s): running epochs go on, no new one begins", reason);
     }
@@ -241,7 +350,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     if (!driver->stopped) {
         forget_old(driver, now);
     }
-    if (!driver->stopped && driver->to.writer && !writer_deliver(driver->to.writer)) {
+    if (!driver->stopped && driver->writer && !writer_deliver(driver->writer)) {
         return; /* settle() has armed the timer */
     }
     settle(driver, now);
@@ -276,7 +385,7 @@ bool driver_free(struct driver *driver, uint32_t wait_ms)
     if (!driver) {
         return true;
     }
-    bool idle = writer_free(driver->to.writer, wait_ms);
+    bool idle = writer_free(driver->writer, wait_ms);
     if (driver->timer) {
         event_free(driver->timer);
     }
@@ -310,7 +419,7 @@ int driver_restore(struct driver *driver, struct store *store, struct tfe_reason
 
 struct writer *driver_writer(const struct driver *driver)
 {
-    return driver->to.writer;
+    return driver->writer;
 }
 
 int driver_set_store(struct driver *driver, struct store *store, int64_t keep_history_ms,
@@ -322,7 +431,7 @@ int driver_set_store(struct driver *driver, struct store *store, int64_t keep_hi
                                    .ctx = driver,
                                    .keep_history_ms = keep_history_ms};
     driver->keep_history_ms = keep_history_ms;
-    int rc = writer_new(&config, &driver->to.writer, reason);
+    int rc = writer_new(&config, &driver->writer, reason);
     if (rc == 0) {
         /* restored jobs have deadlines of their own */
         driver->deadline = clock_mono();
@@ -333,28 +442,28 @@ int driver_set_store(struct driver *driver, struct store *store, int64_t keep_hi
 
 void driver_set_sessions(struct driver *driver, struct sessions *sessions)
 {
-    driver->to.sessions = sessions;
+    driver->sessions = sessions;
 }
 
 void driver_set_events(struct driver *driver, struct events *events)
 {
-    driver->to.events = events;
+    driver->events = events;
 }
 
 void driver_listen(struct driver *driver, trace_fn fn, void *ctx)
 {
     unsigned n = 0;
-    while (n < LISTENERS_MAX && driver->to.listeners[n].fn) {
+    while (n < LISTENERS_MAX && driver->listeners[n].fn) {
         n++;
     }
     TFE_ASSERT(n < LISTENERS_MAX);
-    driver->to.listeners[n].fn = fn;
-    driver->to.listeners[n].ctx = ctx;
+    driver->listeners[n].fn = fn;
+    driver->listeners[n].ctx = ctx;
 }
 
 void driver_count(struct driver *driver, struct counters *gauges)
 {
-    driver->to.gauges = gauges;
+    driver->gauges = gauges;
     driver_listen(driver, counters_trace, gauges);
 }
 
@@ -365,14 +474,14 @@ const struct rdzv *driver_core(const struct driver *driver)
 
 const char *driver_over(const struct driver *driver)
 {
-    return driver->to.exit;
+    return driver->exit;
 }
 
 void driver_stop(struct driver *driver)
 {
     driver->stopped = true;
     (void)evtimer_del(driver->timer);
-    if (driver->to.writer) {
-        writer_stop(driver->to.writer);
+    if (driver->writer) {
+        writer_stop(driver->writer);
     }
 }

@@ -8,14 +8,23 @@
 
 #include "common/base/error.h"
 #include "common/text/reason.h"
-#include "server/action_executor.h"
 #include "server/core/rdzv.h"
 #include "server/sessions.h"
 
 struct event_base;
 struct driver;
 struct counters;
+struct events;
 struct store;
+struct writer;
+
+/* Receives one trace of the core. The trace is valid until the call returns. The function must not
+ * step the core. */
+typedef void (*trace_fn)(void *ctx, const struct rdzv_trace *trace);
+
+/* Maximum number of trace listeners. They are registered at start-up and stay for the life of the
+ * process. */
+#define LISTENERS_MAX 4
 
 /* Returns 0, TFE_EINVAL or TFE_ENOMEM as rdzv_new(). */
 int driver_new(struct event_base *base, const struct rdzv_config *config,
@@ -44,8 +53,8 @@ void driver_set_sessions(struct driver *driver, struct sessions *sessions);
  * driver's last step. Call it before the first event. */
 void driver_set_events(struct driver *driver, struct events *events);
 
-/* Adds a listener for traces of the core, called after earlier ones. Call it before the first
- * event. */
+/* Adds a listener for traces of the core, which is called after earlier ones. Call it before the
+ * first event. */
 void driver_listen(struct driver *driver, trace_fn fn, void *ctx);
 
 /* Sets the counters to update. Call it before the first event. */

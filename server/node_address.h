@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/channel/peer.h"
 #include "common/text/reason.h"
-#include "server/peer.h"
 
 #define ADDRESSES_MAX 64
 

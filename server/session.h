@@ -17,6 +17,7 @@
 
 #include "common/base/rate.h"
 #include "common/channel/admission.h"
+#include "common/channel/peer.h"
 #include "common/cli/log_throttle.h"
 #include "common/message/msg.h"
 #include "common/message/principal.h"
@@ -25,7 +26,6 @@
 #include "server/events/agent_reports.h"
 #include "server/events/log_relay.h"
 #include "server/jobs/pool.h"
-#include "server/peer.h"
 #include "server/query/response_stream.h"
 #include "server/sessions.h"
 #include "server/table_stream.h"

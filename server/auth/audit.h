@@ -2,9 +2,9 @@
 #ifndef TFE_SERVER_AUTH_AUDIT_H
 #define TFE_SERVER_AUTH_AUDIT_H
 
+#include "common/channel/peer.h"
 #include "common/message/msg.h"
 #include "common/message/principal.h"
-#include "server/peer.h"
 #include "server/store/writer.h"
 
 struct audit_client {

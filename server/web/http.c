@@ -20,6 +20,7 @@
 #include "common/base/clock.h"
 #include "common/base/timer.h"
 #include "common/channel/endpoint.h"
+#include "common/channel/peer.h"
 #include "common/cli/log.h"
 #include "server/web/web_settings.h"
 
@@ -69,7 +70,7 @@ struct connection {
     struct bufferevent *bev;
     struct http_request *req; /* NULL until a complete head has come */
     size_t scanned;           /* bytes in which http_head_end has found no end */
-    uint8_t source[HTTP_SOURCE_BYTES];
+    struct peer_key source;
     enum phase phase;
     struct tfe_mono since; /* when the connection entered its phase */
     TAILQ_ENTRY(connection) link;
@@ -416,7 +417,7 @@ const char *http_header(const struct http_request *req, const char *name)
 
 const uint8_t *http_source(const struct http_request *req)
 {
-    return req->connection->source;
+    return req->connection->source.bytes;
 }
 
 struct evbuffer *http_body(const struct http_request *req)
@@ -623,28 +624,13 @@ static struct bufferevent *make_bufferevent(struct http *h, evutil_socket_t fd)
     return bev;
 }
 
-static void set_source(uint8_t ret[HTTP_SOURCE_BYTES], const struct sockaddr *from, int n)
-{
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-    memset(ret, 0, HTTP_SOURCE_BYTES);
-    if (from->sa_family == AF_INET && n >= (int)sizeof(struct sockaddr_in)) {
-        struct sockaddr_in in;
-        memcpy(&in, from, sizeof(in));
-        memcpy(ret, mapped, sizeof(mapped));
-        memcpy(ret + sizeof(mapped), &in.sin_addr, sizeof(in.sin_addr));
-    } else if (from->sa_family == AF_INET6 && n >= (int)sizeof(struct sockaddr_in6)) {
-        struct sockaddr_in6 in;
-        memcpy(&in, from, sizeof(in));
-        memcpy(ret, &in.sin6_addr, HTTP_SOURCE_BYTES / 2);
-    }
-}
-
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *from,
                       int n, void *ctx)
 {
     struct http *h = ctx;
     struct connection *c = calloc(1, sizeof(*c));
     struct bufferevent *bev = c ? make_bufferevent(h, fd) : NULL;
+    struct peer peer;
     if (!bev) {
         log_info("no_memory_for_a_connection");
         free(c);
@@ -652,7 +638,8 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
         return;
     }
     *c = (struct connection){.http = h, .bev = bev, .since = clock_mono()};
-    set_source(c->source, from, n);
+    peer_set(&peer, from, (socklen_t)n);
+    c->source = peer_key(&peer);
     TAILQ_INSERT_TAIL(&h->phases[PHASE_REQUEST], c, link);
     h->n++;
     bufferevent_setcb(bev, on_readable, on_writable, on_event, c);

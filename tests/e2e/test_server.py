@@ -167,7 +167,7 @@ def test_options_come_from_the_environment_too(state_dir):
 
 @pytest.mark.parametrize("make", [
     lambda text: b"", lambda text: text[:-40], lambda text: b"\0" * 100, lambda text: text + b"x",
-    lambda text: text.replace(b"root ", b"root 0"), lambda text: bytes([text[0] ^ 1]) + text[1:],
+    lambda text: text.replace(b"secret ", b"secret 0"), lambda text: bytes([text[0] ^ 1]) + text[1:],
     lambda text: text[:60] + (b"0" if text[60:61] != b"0" else b"1") + text[61:], lambda text: text * 20])
 def test_damaged_key_file_is_named_and_nothing_overwritten(server, state_dir, make):
     server().stop()

@@ -1,5 +1,5 @@
-/* server/peer.c: the address of a peer, as text and as a key. */
-#include "server/peer.h"
+/* common/channel/peer.c: the address of a peer, as text and as a key. */
+#include "common/channel/peer.h"
 
 #include <netinet/in.h>
 #include <string.h>

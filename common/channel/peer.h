@@ -1,7 +1,7 @@
-/* server/peer.h: the address of a peer, as text and as the key under which its connections are
- * counted. */
-#ifndef TFE_SERVER_PEER_H
-#define TFE_SERVER_PEER_H
+/* common/channel/peer.h: the address of a peer, as text and as the key under which its connections
+ * are counted. */
+#ifndef TFE_COMMON_CHANNEL_PEER_H
+#define TFE_COMMON_CHANNEL_PEER_H
 
 #include <stdint.h>
 #include <sys/socket.h>
