@@ -1,9 +1,11 @@
 /* server/main.c: tfe-rdzv from start to end: the order in which its parts start and stop. */
 #include <event2/event.h>
+#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -13,11 +15,11 @@
 #include "common/channel/listener.h"
 #include "common/cli/log.h"
 #include "common/cli/sd_notify.h"
+#include "common/cli/secret_mem.h"
 #include "common/cli/signals.h"
 #include "common/cli/stdio.h"
 #include "common/credentials/state_dir.h"
 #include "common/handshake/handshake.h"
-#include "server/advertise.h"
 #include "server/auth/deny_list.h"
 #include "server/auth/keys.h"
 #include "server/driver.h"
@@ -26,7 +28,7 @@
 #include "server/events/event_text.h"
 #include "server/events/trace_log.h"
 #include "server/jobs/pool.h"
-#include "server/process.h"
+#include "server/node_address.h"
 #include "server/sandbox/drop_privileges.h"
 #include "server/sandbox/sandbox.h"
 #include "server/server_settings.h"
@@ -52,6 +54,20 @@ enum { EXIT_USAGE = 2 };
 #else
 #define SANITIZED false
 #endif
+
+/* Descriptors that connections cannot use: stdio, lock, event loop, listener, signal pipe, writer
+ * thread, database and a backup. */
+#define FILES_OWN 18
+
+/* Descriptors not available to agents: FILES_OWN, and some for handshakes and tfe-ctl sessions
+ * while all agent sessions are in use. */
+#define FILES_RESERVED 32
+
+#define AGENTS_LEAST 8
+
+/* Two sessions per possible member (the old and the new one of a reconnecting node). More would
+ * only cost memory. */
+#define AGENTS_MOST (2 * MSG_NODES_MAX)
 
 struct server {
     struct settings settings;
@@ -121,17 +137,65 @@ static void configure(struct server *server)
         .max_jobs_per_key = s->jobs_per_token,
         .max_nodes_per_key = s->agents_per_token,
         /* Sessions that are only refused for lack of capacity need a number, too. */
-        .max_sessions = server->max_agents + PROCESS_FILES_RESERVED,
+        .max_sessions = server->max_agents + FILES_RESERVED,
         .max_nodes = server->max_agents,
     };
     randombytes_buf(&server->config.incarnation, sizeof(server->config.incarnation));
+}
+
+/* Prepares the process before it handles secrets or sockets: opens /dev/null for descriptors 0 to 2
+ * that are closed (so that no socket becomes stderr), ignores SIGPIPE and SIGXFSZ, and disables
+ * core dumps. Returns 0 or TFE_ESYS. */
+static int prepare_process(struct tfe_reason *reason)
+{
+    if (stdio_open_missing(reason) != 0) {
+        return TFE_ESYS;
+    }
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    /* A file size limit is treated like a full disk; it must not kill the server. */
+    if (sigaction(SIGPIPE, &ignore, NULL) != 0 || sigaction(SIGXFSZ, &ignore, NULL) != 0) {
+        reason_errno(reason, "ignore SIGPIPE and SIGXFSZ");
+        return TFE_ESYS;
+    }
+    /* RLIMIT_CORE does not apply where core_pattern is a pipe (core(5)), so both are set. */
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = 0};
+    if (setrlimit(RLIMIT_CORE, &none) != 0) {
+        reason_errno(reason, "turn core dumps off");
+        return TFE_ESYS;
+    }
+    return secret_mem_protect_process(reason);
+}
+
+/* Raises RLIMIT_NOFILE to its hard limit and sets *ret_max_agents to the number of agents that it
+ * allows. Returns 0, or TFE_ESYS if the limit cannot be read or is too low. */
+static int raise_files(uint32_t *ret_max_agents, struct tfe_reason *reason)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0) {
+        reason_errno(reason, "read the limit of open files");
+        return TFE_ESYS;
+    }
+    if (files.rlim_cur < files.rlim_max) {
+        struct rlimit raised = {.rlim_cur = files.rlim_max, .rlim_max = files.rlim_max};
+        if (setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+            files = raised;
+        }
+    }
+    if (files.rlim_cur < FILES_RESERVED + AGENTS_LEAST) {
+        reason_set(reason, "the limit of open files is %llu, at least %d are needed (ulimit -n)",
+                   (unsigned long long)files.rlim_cur, FILES_RESERVED + AGENTS_LEAST);
+        return TFE_ESYS;
+    }
+    rlim_t agents = files.rlim_cur - FILES_RESERVED;
+    *ret_max_agents = agents < AGENTS_MOST ? (uint32_t)agents : AGENTS_MOST;
+    return 0;
 }
 
 static int prepare(struct server *server, struct tfe_reason *reason)
 {
     const struct settings *s = &server->settings;
     struct privileges rights;
-    int rc = process_prepare(reason);
+    int rc = prepare_process(reason);
     if (rc == 0) {
         rc = privileges_find(s->user, DEFAULT_USER, &rights, reason);
     }
@@ -150,8 +214,8 @@ static int prepare(struct server *server, struct tfe_reason *reason)
     }
     /* Must run before the second thread starts. */
     if (rc == 0) {
-        rc = process_raise_files(&server->max_agents,
-                                 reason); /* the sandbox does not allow later changes of limits */
+        rc = raise_files(&server->max_agents,
+                         reason); /* the sandbox does not allow later changes of limits */
     }
     if (rc == 0 && !s->no_sandbox && !SANITIZED) {
         const char *folders[3] = {server->state.dir};
@@ -325,7 +389,7 @@ static int start_sessions(struct server *server, struct tfe_reason *reason)
         .writer = driver_writer(server->driver),
         .backup_dir = server->state.backup_dir,
         .max_sessions = server->config.max_sessions,
-        .max_connections = server->max_agents + PROCESS_FILES_RESERVED - PROCESS_FILES_OWN,
+        .max_connections = server->max_agents + FILES_RESERVED - FILES_OWN,
         .allowed = &server->settings.allowed,
         .gauges = &server->gauges,
         .half_open_per_address = server->settings.half_open_per_address,

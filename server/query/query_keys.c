@@ -1,10 +1,11 @@
-/* server/query/query_keys.c: lists tokens and carries out orders about them. Each order is
- * acknowledged once it is durable. */
+/* server/query/query_keys.c: lists tokens and the deny list, and carries out orders about tokens.
+ * Each order is acknowledged once it is durable. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "server/auth/deny_list.h"
 #include "server/auth/keys.h"
 #include "server/query/store_rows.h"
 
@@ -181,4 +182,39 @@ int rows_tokens(struct keys *keys, struct rows **ret)
 {
     static const struct rows_ops ops = {.next = list_next, .free = key_rows_free};
     return key_rows_new(&ops, keys, NULL, ret) ? 0 : TFE_ENOMEM;
+}
+
+/* --- list the deny list ----------------------------------------------------------------------- */
+
+struct ban_rows {
+    struct rows rows;
+    const struct deny_list *bans;
+    const struct principal *by;
+    uint32_t next;
+};
+
+static int bans_next(struct rows *rows, struct tfe_msg *ret)
+{
+    struct ban_rows *s = (struct ban_rows *)rows;
+    const struct msg_ban_row *row;
+    while ((row = deny_list_at(s->bans, s->next++)) != NULL) {
+        if (row->until.ms > clock_wall().ms && !principal_fault(s->by, MSG_BANS, row->job)) {
+            *ret = (struct tfe_msg){.type = MSG_BAN_ROW, .u.ban_row = *row};
+            return 0;
+        }
+    }
+    *ret = (struct tfe_msg){.type = MSG_STATUS_END};
+    return 0;
+}
+
+int rows_bans(const struct deny_list *bans, const struct principal *by, struct rows **ret)
+{
+    static const struct rows_ops ops = {.next = bans_next};
+    struct ban_rows *s = rows_new(&ops, sizeof(*s), ret);
+    if (!s) {
+        return TFE_ENOMEM;
+    }
+    s->bans = bans;
+    s->by = by;
+    return 0;
 }
