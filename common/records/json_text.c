@@ -136,14 +136,6 @@ json_t *record_list_json(const struct record_list *list, const struct record_sch
     return array;
 }
 
-void record_csv_header(const char *const *keys, size_t n, FILE *out)
-{
-    for (size_t i = 0; i < n; i++) {
-        (void)fprintf(out, "%s%s", i > 0 ? "," : "", keys[i]);
-    }
-    (void)fputc('\n', out);
-}
-
 /* Writes a quoted CSV field with inner quotes doubled. Prefixes an apostrophe to text that a
  * spreadsheet would interpret as a formula, because labels come from untrusted machines. */
 static void put_quoted(const char *text, FILE *out)
@@ -173,15 +165,21 @@ static void put_value(const struct record_field *f, const void *row, FILE *out)
     }
 }
 
-void record_csv(const struct record_schema *schema, const void *row, const char *const *keys,
-                size_t n, FILE *out)
+void record_csv(const struct record_schema *schema, const void *row, FILE *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        const void *at = row;
-        const struct record_field *f = record_find_field(schema, keys[i], NULL, &at);
-        (void)fputs(i > 0 ? "," : "", out);
-        if (f) {
-            put_value(f, at, out);
+    const void *const whole = row ? row : schema; /* the header reads no value */
+    const void *at = whole;
+    const struct record_field *f;
+    const char *between = "";
+    for (size_t i = 0; (f = record_field(schema, i, &at)); i++, at = whole) {
+        if (f->key) {
+            (void)fputs(between, out);
+            between = ",";
+            if (row) {
+                put_value(f, at, out);
+            } else {
+                (void)fputs(f->key, out);
+            }
         }
     }
     (void)fputc('\n', out);

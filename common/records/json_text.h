@@ -19,10 +19,8 @@ json_t *record_list_json(const struct record_list *list,
  * for NULL. Returns NULL if out of memory. */
 json_t *json_from_text(const char *text) TFE_MUST_CHECK;
 
-/* record_csv_header writes the keys as a header line, record_csv the fields with these keys: RFC
- * 4180, text in quotes, unknown values empty. */
-void record_csv_header(const char *const *keys, size_t n, FILE *out);
-void record_csv(const struct record_schema *schema, const void *row, const char *const *keys,
-                size_t n, FILE *out);
+/* Writes a CSV line of all fields that have a key, in order: their values or, if row is NULL, their
+ * keys. RFC 4180, text in quotes, unknown values empty. */
+void record_csv(const struct record_schema *schema, const void *row, FILE *out);
 
 #endif

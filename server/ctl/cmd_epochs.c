@@ -70,26 +70,10 @@ static void print_table(const struct record_list *ledger, const char *job)
 
 static void print_csv(const struct record_list *ledger)
 {
-#define TIME_KEY(NAME, name) #name "_ms",
-    static const char *const keys[] = {"run",
-                                       "epoch",
-                                       "members",
-                                       "cause",
-                                       "blamed",
-                                       "planned",
-                                       TFE_EPOCH_TIMES(TIME_KEY) /**/
-                                       "standstill_ms",
-                                       "running_ms",
-                                       "saved_step",
-                                       "lost_steps",
-                                       "restarts",
-                                       "over",
-                                       "standstill_at_least"};
-#undef TIME_KEY
-    record_csv_header(keys, COUNT(keys), stdout);
+    record_csv(&schema_epoch, NULL, stdout);
     for (size_t i = 0; i < ledger->n; i++) {
         if (ledger->v[i].schema == &schema_epoch) {
-            record_csv(&schema_epoch, ledger->v[i].at, keys, COUNT(keys), stdout);
+            record_csv(&schema_epoch, ledger->v[i].at, stdout);
         }
     }
 }

@@ -95,7 +95,7 @@ static void drop_counting(const struct record *row, json_t *object)
     const bool is_over = json_is_true(json_object_get(object, "over"));
     const void *at = row->at;
     const struct record_field *field;
-    for (size_t i = 0; (field = record_field(row->schema, i, &at)); i++) {
+    for (size_t i = 0; (field = record_field(row->schema, i, &at)); i++, at = row->at) {
         if (field->key &&
             (field->type == RECORD_AGE || (field->type == RECORD_DURATION && !is_over))) {
             (void)json_object_del(object, field->key);
@@ -241,11 +241,31 @@ static void tell(struct topic *topic, struct evbuffer *out, bool is_whole)
     }
 }
 
+static void ask_in(struct topic *topic, int64_t ms)
+{
+    if (!topic->is_asked) {
+        (void)timer_after(topic->timer, ms);
+    }
+}
+
+/* Queries soon again the topics of this job that have streams, because something has changed. */
+static void refresh(struct view *view, const char *job)
+{
+    struct topic *topic;
+    LIST_FOREACH(topic, &view->topics, link)
+    {
+        if (topic->kind != TOPIC_FLEET && strcmp(topic->job.text, job) == 0) {
+            topic->is_nudged = true;
+            ask_in(topic, 0);
+        }
+    }
+}
+
 /* Queries the topics of a job that has changed soon. key: "job/NAME". */
 static void on_changed(struct topic *topic, const char *key)
 {
     if (topic->kind == TOPIC_FLEET && strncmp(key, "job/", 4) == 0) {
-        topics_refresh(topic->view, key + 4);
+        refresh(topic->view, key + 4);
     }
 }
 
@@ -288,13 +308,6 @@ static size_t compare(struct topic *topic, const struct items *now, struct evbuf
 }
 
 /* --- asking --- */
-
-static void ask_in(struct topic *topic, int64_t ms)
-{
-    if (!topic->is_asked) {
-        (void)timer_after(topic->timer, ms);
-    }
-}
 
 static int64_t period_of(const struct topic *topic)
 {
@@ -463,16 +476,4 @@ void topic_leave(struct topic *topic, struct stream *stream)
     event_drop(&topic->timer);
     items_done(&topic->items);
     free(topic);
-}
-
-void topics_refresh(struct view *view, const char *job)
-{
-    struct topic *topic;
-    LIST_FOREACH(topic, &view->topics, link)
-    {
-        if (topic->kind != TOPIC_FLEET && strcmp(topic->job.text, job) == 0) {
-            topic->is_nudged = true;
-            ask_in(topic, 0);
-        }
-    }
 }

@@ -39,7 +39,4 @@ void topic_leave(struct topic *topic, struct stream *stream);
 /* Sends all rows to the stream. */
 void topic_send_all(struct topic *topic, struct stream *stream);
 
-/* Queries soon again the topics of this job that have streams, because something has changed. */
-void topics_refresh(struct view *view, const char *job);
-
 #endif

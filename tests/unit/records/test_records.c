@@ -262,20 +262,19 @@ TEST(rows, of_one_kind_alone_are_in_its_list_of_json)
 /* Writes the blamed node: text for people, never a formula or number in a spreadsheet. */
 static void put_blamed(FILE *out, const void *row)
 {
-    static const char *const keys[] = {"blamed"};
-    record_csv(&schema_epoch, row, keys, 1, out);
+    record_csv(&schema_epoch, row, out);
 }
 
 TEST(rows, in_csv_begin_no_formula_in_any_sheet)
 {
     static const struct {
         const char *label, *cell;
-    } rows[] = {{"=1", "\"'=1\"\n"}, {"+1", "\"'+1\"\n"}, {"-1", "\"'-1\"\n"},
-                {"@A", "\"'@A\"\n"}, {"a=", "\"a=\"\n"},  {"", "\"\"\n"}};
+    } rows[] = {{"=1", ",\"'=1\","}, {"+1", ",\"'+1\","}, {"-1", ",\"'-1\","},
+                {"@A", ",\"'@A\","}, {"a=", ",\"a=\","},  {"", ",\"\","}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct epoch_record row = {.row = {.epoch = 1, .blamed = rows[i].label}};
         char *text = written(put_blamed, &row);
-        assert_string_equal(text, rows[i].cell);
+        assert_non_null(strstr(text, rows[i].cell));
         free(text);
     }
 }
@@ -297,10 +296,8 @@ TEST(rows, that_are_kept_have_their_numbers_at_even_places)
 
 static void put_csv(FILE *out, const void *row)
 {
-    static const char *const keys[] = {"epoch",      "blamed",     "cause", "started_ms",
-                                       "running_ms", "saved_step", "over",  "colour"};
-    record_csv_header(keys, 8, out);
-    record_csv(&schema_epoch, row, keys, 8, out);
+    record_csv(&schema_epoch, NULL, out);
+    record_csv(&schema_epoch, row, out);
 }
 
 TEST(rows, in_csv_quote_what_others_wrote_and_are_no_formula)
@@ -314,8 +311,12 @@ TEST(rows, in_csv_quote_what_others_wrote_and_are_no_formula)
                                .running = -1};
     row.row.at[EPOCH_STARTED].ms = 1700000000123;
     char *text = written(put_csv, &row);
-    assert_string_equal(text, "epoch,blamed,cause,started_ms,running_ms,saved_step,over,colour\n"
-                              "5,\"'=a\"\",b\",joined,1700000000123,,9223372036854775807,1,\n");
+    assert_string_equal(
+        text,
+        "run,epoch,cause,blamed,planned,members,detected_ms,stopped_ms,gathered_ms,committed_ms,"
+        "started_ms,listening_ms,progressed_ms,ended_ms,standstill_ms,running_ms,saved_step,"
+        "lost_steps,over,restarts,standstill_at_least\n"
+        "0,5,joined,\"'=a\"\",b\",0,0,,,,,1700000000123,,,,0,,9223372036854775807,,1,0,0\n");
     free(text);
 }
 
