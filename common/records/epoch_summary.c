@@ -141,6 +141,9 @@ void epochs_compute(struct record_list *ledger, struct tfe_wall now)
                 : runs        ? now.ms
                               : -1,
                 failed && r->ended >= 0, has_steps);
+        if (!next && job && job->run == r->row.run && r->began > 0 && job->saved.ms >= r->began) {
+            r->saved = job->saved.ms;
+        }
         before = r;
     }
 }

@@ -332,6 +332,17 @@ static const char *cause_and_blamed(const void *row, char *buf)
     return buf;
 }
 
+/* Returns the step of the newest checkpoint, or "yes" if one was seen whose step is unknown. */
+static const char *epoch_saved(const void *row, char *buf)
+{
+    const struct epoch_record *epoch = row;
+    (void)snprintf(buf, RECORD_TEXT_MAX, "%llu", (unsigned long long)epoch->row.saved_step);
+    if (epoch->row.has_saved) {
+        return buf;
+    }
+    return epoch->saved > 0 ? "yes" : NULL;
+}
+
 #define EPOCH_TIME(NAME, name) {EPOCH(row.at[EPOCH_##NAME], RECORD_TIME, #name "_ms", NULL)},
 
 static const struct record_field epoch_fields[] = {
@@ -349,7 +360,9 @@ static const struct record_field epoch_fields[] = {
     {EPOCH(standstill, RECORD_DURATION, "standstill_ms", "STANDSTILL"),
      .least = offsetof(struct epoch_record, is_lower_bound)},
     {EPOCH(running, RECORD_DURATION, "running_ms", "RUNNING")},
-    {EPOCH(row.saved_step, RECORD_U64, "saved_step", "SAVED"), HAS(epoch_record, row.has_saved)},
+    {EPOCH(row.saved_step, RECORD_U64, "saved_step", NULL), HAS(epoch_record, row.has_saved)},
+    {EPOCH(saved, RECORD_TIME, "saved_ms", NULL)},
+    {.head = "SAVED", .type = RECORD_WORD, .text = epoch_saved},
     {EPOCH(row.lost_steps, RECORD_U64, "lost_steps", "LOST"), HAS(epoch_record, row.has_lost)},
     {EPOCH(row.over, RECORD_BOOL, "over", NULL)},
     {EPOCH(row.restarts, RECORD_U32, "restarts", "RESTARTS")},

@@ -24,6 +24,8 @@ struct epoch_record {
     bool is_lower_bound; /* standstill is a lower bound: the first step is still to come, or steps
                       are not reported */
     int64_t running;     /* duration of training; up to now for the running epoch */
+    int64_t saved; /* wall-clock time of the job's newest checkpoint, if it is of this epoch; 0
+                      for earlier epochs, of which the server keeps only the step */
 };
 
 extern const struct record_schema schema_health; /* struct msg_health */

@@ -315,8 +315,8 @@ TEST(rows, in_csv_quote_what_others_wrote_and_are_no_formula)
         text,
         "run,epoch,cause,blamed,planned,members,detected_ms,stopped_ms,gathered_ms,committed_ms,"
         "started_ms,listening_ms,progressed_ms,ended_ms,standstill_ms,running_ms,saved_step,"
-        "lost_steps,over,restarts,standstill_at_least\n"
-        "0,5,joined,\"'=a\"\",b\",0,0,,,,,1700000000123,,,,0,,9223372036854775807,,1,0,0\n");
+        "saved_ms,lost_steps,over,restarts,standstill_at_least\n"
+        "0,5,joined,\"'=a\"\",b\",0,0,,,,,1700000000123,,,,0,,9223372036854775807,,,1,0,0\n");
     free(text);
 }
 
@@ -349,6 +349,36 @@ static void assert_span(struct record_list *ledger, size_t i, int64_t standstill
     assert_int_equal(epoch_at(ledger, i)->standstill, standstill);
     assert_int_equal(epoch_at(ledger, i)->is_lower_bound, is_lower_bound);
     assert_int_equal(epoch_at(ledger, i)->running, running);
+}
+
+static const char *saved_text(struct record_list *ledger, size_t i, char buf[RECORD_TEXT_MAX])
+{
+    const void *row = epoch_at(ledger, i);
+    const struct record_field *field = record_find_field(&schema_epoch, NULL, "SAVED", &row);
+    const struct record_value value = record_value(field, row, buf);
+    return value.form == RECORD_NONE ? "-" : value.text;
+}
+
+TEST(epochs, checkpoint_without_a_step_is_shown_in_the_newest_epoch)
+{
+    char buf[RECORD_TEXT_MAX];
+    struct record_list ledger = {.v = NULL};
+    add_epoch(&ledger, 1, 1, 1000, 10000);
+    add_epoch(&ledger, 1, 2, 10500, 0);
+    add_job(&ledger, 1, STATE_RUNNING, NULL);
+    struct msg_status_job *job = ledger.v[2].at;
+    job->saved.ms = 10400; /* before the newest epoch */
+    epochs_compute(&ledger, (struct tfe_wall){.ms = 30000});
+    assert_string_equal(saved_text(&ledger, 1, buf), "-");
+    job->saved.ms = 12000;
+    epochs_compute(&ledger, (struct tfe_wall){.ms = 30000});
+    assert_string_equal(saved_text(&ledger, 0, buf), "-");
+    assert_string_equal(saved_text(&ledger, 1, buf), "yes");
+    assert_int_equal(epoch_at(&ledger, 1)->saved, 12000);
+    epoch_at(&ledger, 1)->row.has_saved = true;
+    epoch_at(&ledger, 1)->row.saved_step = 7;
+    assert_string_equal(saved_text(&ledger, 1, buf), "7");
+    record_list_done(&ledger);
 }
 
 TEST(epochs, whose_steps_are_seen_train_from_the_first_one_on)
