@@ -281,7 +281,7 @@ static int on_order(void *ctx, const struct rdzv_event *event)
 }
 
 const struct session_ops driver_session_ops = {
-    .message = on_message, .closed = on_closed, .pool_left = pool_left, .order = on_order};
+    .message = on_message, .closed = on_closed, .order = on_order};
 
 /* Implements writer_ops: reports to the core whether a record was written. */
 static bool on_written(void *ctx, const char *job, uint64_t sequence, int rc)

@@ -100,7 +100,7 @@ static void session_leave(struct session *s)
     reports_drop(all->reports, &s->report);
     session_idle(s, s->channel != NULL);
     if (s->pooled) {
-        all->ops->pool_left(s);
+        pool_left(s);
     }
     if (s->known) {
         if (all->stopping) {

@@ -37,8 +37,6 @@ struct session_ops {
     /* The connection of a joined session is closed. The receiver calls sessions_forgotten(), at
      * once or later. May be called from inside sessions_send(). */
     void (*closed)(void *ctx, uint32_t session);
-    /* The connection of a pool node is closed. Must not step the core. */
-    void (*pool_left)(struct session *s);
     /* Passes the event of an operator's order to the core; event->now is set by the receiver.
      * Returns the result of rdzv_step(). */
     int (*order)(void *ctx, const struct rdzv_event *event);

@@ -2,14 +2,98 @@
  * responses. */
 #include "common/records/operations.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
 #include "common/message/principal.h"
 #include "common/records/epoch_summary.h"
 #include "common/records/json_text.h"
-#include "common/records/record_order.h"
 #include "common/records/schemas.h"
+
+/* --- order of the records of STATUS ------------------------------------------------------------
+ */
+
+/* Sort key of a record: its job's state, then the job, then its own position. */
+struct place {
+    const struct msg_status_job *job;
+    const struct msg_status_node
+        *node; /* the node; NULL for the job's own record or a point of a series */
+    struct record row;
+    size_t at; /* original index */
+};
+
+static int liveliness(const struct msg_status_job *job)
+{
+    return job->state == STATE_RUNNING                                    ? 0
+           : msg_job_is_over(job->state)                                  ? 3
+           : job->state == STATE_WAITING || job->state == STATE_SUSPENDED ? 2
+                                                                          : 1;
+}
+
+static int sign(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_jobs(const struct msg_status_job *a, const struct msg_status_job *b)
+{
+    int by = liveliness(a) - liveliness(b);
+    if (!by && a->state == STATE_WAITING &&
+        b->state == STATE_WAITING) { /* by priority, in the order in which waiting jobs get nodes */
+        by = sign(b->priority, a->priority);
+        by = by ? by : sign((uint64_t)a->created.ms, (uint64_t)b->created.ms);
+    }
+    by = by ? by : sign((uint64_t)a->since.ms / 1000, (uint64_t)b->since.ms / 1000);
+    return by ? by : strcmp(a->job, b->job);
+}
+
+static int compare_nodes(const struct msg_status_node *a, const struct msg_status_node *b)
+{
+    return a->has_rank && b->has_rank ? sign(a->rank, b->rank) : b->has_rank - a->has_rank;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct place *a = left;
+    const struct place *b = right;
+    int by = a->job == b->job ? 0 : compare_jobs(a->job, b->job);
+    if (!by && (!a->node || !b->node)) {
+        by = !b->node - !a->node; /* records that are not nodes retain their order */
+    }
+    by = by || !a->node ? by : compare_nodes(a->node, b->node);
+    return by ? by : sign(a->at, b->at);
+}
+
+/* Sorts the records: health first, then jobs with their nodes: running jobs, starting jobs, waiting
+ * jobs, finished jobs; within each group the job longest in its state first. Nodes are sorted by
+ * rank, those without rank last. Returns TFE_ENOMEM, or TFE_ESTATE for a node without a job. */
+static int sort_status(struct record_list *rows)
+{
+    struct place *places = calloc(rows->n ? rows->n : 1, sizeof *places);
+    const struct msg_status_job *job = NULL;
+    int rc = places ? 0 : TFE_ENOMEM;
+    size_t from = 0;
+    while (from < rows->n && rows->v[from].schema == &schema_health) {
+        from++;
+    }
+    for (size_t i = from; rc == 0 && i < rows->n; i++) {
+        bool is_job = rows->v[i].schema == &schema_job;
+        bool is_node = rows->v[i].schema == &schema_node;
+        job = is_job ? rows->v[i].at : job;
+        rc = job ? 0 : TFE_ESTATE;
+        places[i] =
+            (struct place){job, is_node ? (const void *)rows->v[i].at : NULL, rows->v[i], i};
+    }
+    if (rc == 0) {
+        qsort(places + from, rows->n - from, sizeof *places, compare);
+        for (size_t i = from; i < rows->n; i++) {
+            rows->v[i] = places[i].row;
+        }
+    }
+    free(places);
+    return rc;
+}
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
@@ -83,7 +167,7 @@ static json_t *job_json(const struct record_list *rows, const struct tfe_msg *re
 static int arrange_nodes(struct record_list *rows)
 {
     const struct msg_status_job *job = NULL;
-    const int rc = records_sort_status(rows);
+    const int rc = sort_status(rows);
     for (size_t i = 0; rc == 0 && i < rows->n; i++) {
         if (rows->v[i].schema == &schema_job) {
             job = rows->v[i].at;
@@ -181,14 +265,14 @@ static json_t *token_json(const struct record_list *rows, const struct tfe_msg *
 const struct operation operations[OPERATION__COUNT] = {
     [OPERATION_STATUS] = {.request = {.type = MSG_STATUS},
                           OPERAND(status.job),
-                          .arrange = records_sort_status,
+                          .arrange = sort_status,
                           .json = status_json},
     [OPERATION_JOBS] = {.request = {.type = MSG_STATUS, .u.status.jobs_only = true},
-                        .arrange = records_sort_status,
+                        .arrange = sort_status,
                         .json = status_json},
     [OPERATION_JOB] = {.request = {.type = MSG_STATUS, .u.status.detail = true},
                        OPERAND(status.job),
-                       .arrange = records_sort_status,
+                       .arrange = sort_status,
                        .json = job_json},
     [OPERATION_CONDITIONS] = {.request = {.type = MSG_STATUS,
                                           .u.status = {.jobs_only = true, .detail = true}},

@@ -6,7 +6,6 @@
 #include "common/base/clock.h"
 #include "common/cli/option_table.h"
 #include "common/cli/stdio.h"
-#include "common/records/record_order.h"
 #include "common/records/schemas.h"
 #include "common/records/text_table.h"
 #include "common/text/escape.h"
@@ -153,7 +152,7 @@ static void print_table(const struct record_list *rows, bool hides)
         const struct msg_status_job *job = rows->v[i].at;
         for (next = i + 1; next < rows->n && rows->v[next].schema != &schema_job; next++) {
         }
-        if (hides && records_job_is_over(job)) {
+        if (hides && msg_job_is_over(job->state)) {
             over++;
             continue;
         }

@@ -6,7 +6,6 @@
 
 #include "common/cli/option_table.h"
 #include "common/cli/stdio.h"
-#include "common/records/record_order.h"
 #include "common/records/schemas.h"
 #include "common/records/text_table.h"
 #include "common/text/escape.h"
@@ -80,7 +79,7 @@ static bool goes_on(void *ctx, const struct record_list *rows)
 {
     struct waiting *w = ctx;
     const struct msg_status_job *job = job_of(rows);
-    const bool is_last = !job || records_job_is_over(job);
+    const bool is_last = !job || msg_job_is_over(job->state);
     if (job && w->settings->progress) {
         show_progress(job, w->is_terminal, w->said);
     }

@@ -15,7 +15,6 @@
 #include "common/channel/endpoint.h"
 #include "common/records/client.h"
 #include "common/records/epoch_summary.h"
-#include "common/records/record_order.h"
 #include "common/records/schemas.h"
 #include "common/text/escape.h"
 #include "server/ctl/terminal.h"
@@ -230,9 +229,7 @@ static void take_answer(struct watch *w)
     case ASK_JOBS:
         take_rows(w, &w->model.jobs);
         w->model.has_answer = true;
-        if (records_sort_status(&w->model.jobs) == 0) {
-            choose(w);
-        }
+        choose(w);
         follow_run(w);
         return;
     case ASK_STATUS:
@@ -243,7 +240,6 @@ static void take_answer(struct watch *w)
         return;
     case ASK_EPOCHS:
         take_rows(w, &w->model.ledger);
-        epochs_compute(&w->model.ledger, clock_wall());
         return;
     case ASK_EVENTS:
         take_rows(w, &w->model.events);
@@ -264,7 +260,8 @@ static void on_ended(struct client_request *ask, enum client_end how, enum tfe_r
     w->model.trouble = NULL;
     /* The selection may have changed while the response was in transit. */
     if (how == CLIENT_ANSWERED &&
-        (w->at == ASK_JOBS || strcmp(w->asked.text, w->model.job.text) == 0)) {
+        (w->at == ASK_JOBS || strcmp(w->asked.text, w->model.job.text) == 0) &&
+        operation_arrange(questions[w->at], &ask->list) == 0) {
         take_answer(w);
     } else if (how != CLIENT_ANSWERED && how != CLIENT_REFUSED) {
         (void)snprintf(w->trouble, sizeof(w->trouble), "%s", sentence);

@@ -10,7 +10,6 @@
 #include "common/cli/stdio.h"
 #include "common/records/client.h"
 #include "common/records/json_text.h"
-#include "common/records/record_order.h"
 #include "common/records/schemas.h"
 #include "common/text/reason.h"
 #include "server/ctl/request.h"
@@ -162,8 +161,8 @@ static int find_job(const struct ctl_settings *settings, struct tfe_id *room, co
             continue;
         }
         n++;
-        alive += !records_job_is_over(job);
-        if (n == 1 || !records_job_is_over(job)) {
+        alive += !msg_job_is_over(job->state);
+        if (n == 1 || !msg_job_is_over(job->state)) {
             (void)id_set(room, job->job);
         }
     }

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "common/records/epoch_summary.h"
-#include "common/records/record_order.h"
 #include "common/records/schemas.h"
 #include "common/records/text_table.h"
 #include "server/ctl/progress_line.h"

@@ -49,7 +49,7 @@ static void stream_free(struct stream *stream)
 {
     struct view *view = stream->view;
     for (size_t i = 0; i < stream->n_parts; i++) {
-        topic_leave(stream->parts[i].topic, stream);
+        topic_leave(stream->parts[i].topic);
     }
     if (stream->own_free) {
         stream->own_free(stream->own);
@@ -170,7 +170,7 @@ static void on_check(evutil_socket_t fd, short what, void *ctx)
 
 void stream_join(struct stream *stream, enum topic_kind kind, const char *job)
 {
-    struct topic *topic = topic_join(stream->view, kind, job, stream);
+    struct topic *topic = topic_join(stream->view, kind, job);
     if (topic) {
         stream->parts[stream->n_parts++].topic = topic;
         topic_send_all(topic, stream);

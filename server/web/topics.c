@@ -430,8 +430,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     client_request(topic->view->client, &topic->ask);
 }
 
-struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job,
-                         struct stream *stream)
+struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job)
 {
     struct topic *topic;
     LIST_FOREACH(topic, &view->topics, link)
@@ -466,7 +465,7 @@ struct topic *topic_join(struct view *view, enum topic_kind kind, const char *jo
     return topic;
 }
 
-void topic_leave(struct topic *topic, struct stream *stream)
+void topic_leave(struct topic *topic)
 {
     if (--topic->n_streams > 0) {
         return;

@@ -32,9 +32,8 @@ enum topic_kind {
 
 /* Returns the view's topic of this kind and job ("" for none), and counts one more stream. The
  * stream gets all rows soon. NULL without memory. */
-struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job,
-                         struct stream *stream);
-void topic_leave(struct topic *topic, struct stream *stream);
+struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job);
+void topic_leave(struct topic *topic);
 
 /* Sends all rows to the stream. */
 void topic_send_all(struct topic *topic, struct stream *stream);

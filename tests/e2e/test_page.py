@@ -451,7 +451,7 @@ def test_a_page_that_stays_open_keeps_no_node_for_ever(server, state_dir, tmp_pa
     with start(state_dir, tmp_path) as web, browser() as page:
         page.open(web.url)
         kept = page.js("""return import("/timeline.js").then(({track}) => {
-            const seen = new Map(), row = (name, role) => ({name, role, place: null, rank: null});
+            const seen = new Map(), row = (name, state) => ({name, state, place: null, rank: null});
             for (const stays of ["first", "second"]) track(seen, stays, row(stays, "member"), 0);
             for (let i = 1; i <= 10000; i++) {
                 track(seen, `n${i}`, row(`n${i}`, "spare"), i);

@@ -16,7 +16,6 @@ static struct {
     unsigned messages;        /* messages that the core has received */
     unsigned joins;           /* JOINs among these messages */
     unsigned closed;          /* session ends that the core has received */
-    unsigned left;            /* session ends that the pool has received */
     uint32_t session;         /* session of the last message */
     bool is_slow;             /* true if the core confirms session ends later */
     bool no_memory;           /* true makes calloc fail */
@@ -54,14 +53,7 @@ static void on_core_closed(void *ctx, uint32_t session)
     }
 }
 
-static void on_pool_left(struct session *s)
-{
-    seen.left++;
-    driver_session_ops.pool_left(s);
-}
-
-static const struct session_ops ops = {
-    .message = on_core_message, .closed = on_core_closed, .pool_left = on_pool_left};
+static const struct session_ops ops = {.message = on_core_message, .closed = on_core_closed};
 
 static void on_client_message(struct side *side, const struct tfe_msg *msg)
 {
@@ -487,7 +479,10 @@ TEST_IN(sessions, of_nodes_of_the_pool_prove_their_ids_too)
     assert_int_equal(side_send(&f.world.client, msg), 0);
     refused(REFUSAL_NOT_AUTHORISED, "it does not prove its node's id");
     assert_int_equal(seen.messages, 0);
-    assert_int_equal(seen.left, 1);
+    const struct principal admin = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
+    bool is_unclear;
+    const struct pool_node *node = pool_find_target(f.pool, &admin, "host", &is_unclear);
+    assert_true(!node || !pool_node_session(node)); /* the pool was notified of the end */
 }
 
 TEST_IN(sessions, whose_key_has_no_use_left_or_is_good_no_more_end)
