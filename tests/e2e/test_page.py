@@ -435,7 +435,8 @@ def test_logs_of_an_earlier_epoch_are_read(server, fleet, status, state_dir, tmp
         fleet.start("--nnodes=1:2", "--job=demo", "--gather=0.1", "--node-name=a", command=[str(script)])
         wait_until(lambda: web.get("/api/v1/jobs")["jobs"] and web.get("/api/v1/jobs/demo")["members"] == 1, what="one that trains")
         fleet.start("--nnodes=1:2", "--job=demo", "--gather=0.1", "--node-name=b", command=[str(script)])
-        wait_until(lambda: web.ask("/api/v1/jobs/demo/grow", "POST", {}, bearer=s.token("admin")).code == 200, what="a node to grow by")
+        wait_until(lambda: web.ask("/api/v1/jobs/demo/grow", "POST", {}, bearer=s.token("admin")).code == 200
+                   or web.get("/api/v1/jobs/demo")["members"] == 2, what="a node to grow by")  # on a busy machine it grows by itself
         page.open(f"{web.url}#/job/demo")
         page.wait("tfe.epochs.size >= 2", what="two epochs")
         page.wait("[...document.querySelector('[aria-label=Epoch]').options].some(o => o.value === '1')", what="the first one to choose")
