@@ -315,8 +315,7 @@ static void on_condition(void *ctx, int rc, const char *reason)
                       "the database takes what is written again");
     } else {
         events_report(
-            driver->events,
-            &(struct msg_event_row){.kind = "store_failed", .level = EVENT_ERROR},
+            driver->events, &(struct msg_event_row){.kind = "store_failed", .level = EVENT_ERROR},
             "the database takes nothing (%.600s): running epochs go on, no new one begins", reason);
     }
 }
