@@ -365,6 +365,11 @@ int client_send_more(struct client *c, const struct tfe_msg *msg)
     return c->is_sent ? channel_send(c->channel, msg) : TFE_ESTATE;
 }
 
+bool client_is_connected(const struct client *c)
+{
+    return c->is_connected;
+}
+
 void client_free(struct client *c)
 {
     if (c) {

@@ -67,6 +67,8 @@ void client_cancel(struct client *c, struct client_request *ask);
  * other errors as channel_send. */
 int client_send_more(struct client *c, const struct tfe_msg *msg) TFE_MUST_CHECK;
 
+bool client_is_connected(const struct client *c);
+
 /* Returns true if DONE ends the response to this request; otherwise STATUS_END does. */
 bool client_is_order(enum tfe_msg_type request);
 
