@@ -97,12 +97,6 @@ static void dial(void)
     RUN_UNTIL(&f.world, f.world.client.established == 1);
 }
 
-static void dial_as(enum principal_role role, uint32_t uses)
-{
-    fixture_set_token(&f, role, PRINCIPAL_EVERY_JOB, uses);
-    dial();
-}
-
 /* Connects one more client with the same token and sends a first message, after which the server
  * knows the client. */
 static void dial_other(struct side *side, struct tfe_msg first)
@@ -146,16 +140,6 @@ static void joined(void)
 }
 
 /* --- tests ------------------------------------------------------------------------------------ */
-
-TEST_IN(sessions, that_end_before_their_handshake_are_half_open_no_more)
-{
-    int fd = raw_connect(listener_port(f.listener));
-    RUN_UNTIL(&f.world, admission_count(f.all->unauthenticated) == 1);
-    assert_int_equal(close(fd), 0);
-    RUN_UNTIL(&f.world, f.all->n == 0);
-    assert_int_equal(admission_count(f.all->unauthenticated), 0);
-    assert_int_equal(seen.closed, 0); /* the core does not know the session */
-}
 
 TEST_IN(sessions, whose_node_names_an_address_that_is_not_allowed_do_not_reach_the_core)
 {
@@ -386,29 +370,6 @@ static void refused_evicted(void)
     assert_non_null(strstr(seen.sentence, tail));
 }
 
-TEST_IN(sessions, of_agents_give_no_orders)
-{
-    static const struct tfe_msg orders[] = {
-        {.type = MSG_EVICT, .u.evict.node = "n"},
-        {.type = MSG_CANCEL, .u.cancel.job = "j"},
-        {.type = MSG_FORGET, .u.forget.job = "j"},
-        {.type = MSG_SUSPEND, .u.suspend.job = "j"},
-        {.type = MSG_STATUS},
-    };
-    joined();
-    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
-        seen.refused = 0;
-        assert_int_equal(side_send(&f.world.client, orders[i]), 0);
-        RUN_UNTIL(&f.world, seen.refused != 0);
-        assert_int_equal(seen.refused, REFUSAL_NOT_AUTHORISED);
-    }
-    assert_int_equal(seen.messages, 1); /* the core has received only JOIN */
-    assert_int_equal(f.world.client.closed, 0);
-    assert_int_equal(side_send(&f.world.client, renew(1)), 0);
-    RUN_UNTIL(&f.world, seen.messages == 2);
-    assert_int_equal(f.gauges.renewals, 1);
-}
-
 TEST_IN(sessions, of_a_key_for_some_jobs_reach_no_other)
 {
     fixture_set_token(&f, PRINCIPAL_AGENT, "a-*", 0);
@@ -420,35 +381,6 @@ TEST_IN(sessions, of_a_key_for_some_jobs_reach_no_other)
     msg.u.join.job = "a-1";
     assert_int_equal(side_send(&f.world.client, msg), 0);
     RUN_UNTIL(&f.world, seen.joins == 1);
-}
-
-TEST_IN(sessions, of_observers_are_no_agents)
-{
-    dial_as(PRINCIPAL_OBSERVER, 0);
-    join();
-    RUN_UNTIL(&f.world, seen.refused != 0);
-    assert_int_equal(admission_count(f.all->asking), 1);
-    assert_int_equal(seen.refused, REFUSAL_NOT_AUTHORISED);
-    assert_int_equal(seen.joins, 0);
-    side_free(&f.world.client);
-    RUN_UNTIL(&f.world, f.all->n == 0);
-    assert_int_equal(admission_count(f.all->asking), 0);
-    assert_int_equal(seen.closed, 0);
-}
-
-TEST_IN(sessions, of_admins_have_places_that_no_other_takes)
-{
-    f.all->n_max = LIMIT_ADMIN_SESSIONS;
-    dial_as(PRINCIPAL_OBSERVER, 0);
-    join();
-    refused(REFUSAL_LIMIT_REACHED,
-            "too many tfe-ctl sessions are open, with this token or in all; try again later");
-    RUN_UNTIL(&f.world, f.all->n == 0);
-    f.world.client = (struct side){.on_message = on_client_message};
-    dial_as(PRINCIPAL_ADMIN, 0);
-    join();
-    RUN_UNTIL(&f.world, seen.refused == REFUSAL_NOT_AUTHORISED); /* an admin token cannot join */
-    assert_int_equal(f.world.client.closed, 0);
 }
 
 TEST_IN(sessions, whose_node_does_not_prove_its_id_do_not_reach_the_core)
@@ -537,40 +469,6 @@ TEST_IN(sessions, of_who_was_evicted_come_in_no_more_but_who_is_in_stays)
     refused_evicted();
 }
 
-/* Connects a pool node whose token admits one node; the agents on it do not count again. */
-static void pooled_by_token_for_one(void)
-{
-    fixture_set_token(&f, PRINCIPAL_AGENT, PRINCIPAL_EVERY_JOB, 1);
-    const struct tfe_msg proved = join_of(NULL);
-    const struct tfe_msg msg = {
-        .type = MSG_POOL,
-        .u.pool = {.node_name = "host", .node = proved.u.join.node, .node_secret = secret}};
-    dial_other(&seen.others[0], msg);
-    RUN_UNTIL(&f.world, seen.welcomes == 1);
-}
-
-TEST_IN(sessions, by_a_token_for_some_nodes_are_so_many)
-{
-    pooled_by_token_for_one();
-    dial_other(&seen.others[1], join_of(NULL));
-    RUN_UNTIL(&f.world, seen.joins == 1);
-    dial();
-    join();
-    refused(REFUSAL_LIMIT_REACHED, "as many nodes as this token is for are here");
-    assert_int_equal(seen.joins, 1);
-}
-
-TEST_IN(sessions, of_one_node_count_once)
-{
-    pooled_by_token_for_one();
-    dial();
-    const struct tfe_msg msg = join_of(NULL);
-    assert_int_equal(side_send(&f.world.client, msg), 0);
-    RUN_UNTIL(&f.world, seen.joins == 1);
-    dial_other(&seen.others[1], msg); /* reconnected */
-    RUN_UNTIL(&f.world, seen.joins == 2);
-}
-
 TEST_IN(sessions, that_end_are_told_once_and_known_until_the_core_has_heard_of_it)
 {
     joined();
@@ -611,57 +509,6 @@ TEST_IN(sessions, say_what_the_core_does_not_take)
     join();
     refused(REFUSAL_BAD_REQUEST, "the message makes no sense here");
     RUN_UNTIL(&f.world, f.all->n == 0);
-}
-
-TEST_IN(sessions, of_agents_are_as_many_as_the_core_has_numbers_for)
-{
-    for (unsigned i = 0; i < 4; i++) {
-        dial_other(&seen.others[i], join_of(NULL));
-        RUN_UNTIL(&f.world, seen.joins == i + 1);
-    }
-    dial();
-    join();
-    refused(REFUSAL_LIMIT_REACHED,
-            "the server has no room for more agents; raise its limit of open files");
-    side_free(&seen.others[2]);
-    RUN_UNTIL(&f.world, f.all->n == 3);
-    f.world.client = (struct side){.on_message = on_client_message};
-    dial();
-    join();
-    RUN_UNTIL(&f.world, seen.joins == 5); /* the session number is reused */
-    assert_int_equal(seen.session, 2);
-}
-
-TEST_IN(sessions, that_say_too_much_end_but_renewals_and_answers_to_probes_do_not_count)
-{
-    joined();
-    for (unsigned i = 0; i < 3 * LIMIT_MESSAGE_BURST; i++) {
-        assert_int_equal(side_send(&f.world.client, renew(i + 1)), 0);
-    }
-    RUN_UNTIL(&f.world, seen.messages == 1 + 3 * LIMIT_MESSAGE_BURST);
-    static const uint16_t ports[] = {1};
-    const struct tfe_msg probe = {.type = MSG_PROBE,
-                                  .u.probe = {.probe = 1,
-                                              .kind = PROBE_SUSPECT,
-                                              .node = "n",
-                                              .host = "192.0.2.9",
-                                              .ports = ports,
-                                              .n_ports = 1}};
-    const struct tfe_msg probed = {.type = MSG_PROBED,
-                                   .u.probed = {.probe = 1, .result = PROBE_REFUSED}};
-    const unsigned before = seen.messages;
-    for (unsigned i = 0; i < 3 * LIMIT_MESSAGE_BURST; i++) {
-        sessions_send(f.all, seen.session, &probe);
-        assert_int_equal(side_send(&f.world.client, probed), 0);
-        RUN_UNTIL(&f.world, seen.messages == before + i + 1);
-    }
-    for (unsigned i = 0; i < 100 * LIMIT_MESSAGE_BURST && f.world.client.closed == 0; i++) {
-        if (f.world.client.ch) {
-            (void)side_send(&f.world.client, probed);
-        }
-        world_settle(&f.world);
-    }
-    refused(REFUSAL_LIMIT_REACHED, "too many messages a second");
 }
 
 TEST_IN(sessions, that_are_closed_by_the_core_are_not_told_to_it)
