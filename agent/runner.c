@@ -366,7 +366,7 @@ static void log_event(struct runner *r, const struct agent_event *event)
                event->end.end ==
                    ENDING_EXITED && /* without such text, this agent has added its own */
                output_is_shown(&r->show, event->end.local_rank, r->rank + event->end.local_rank,
-                               LOG_STDERR)) {
+                               STREAM_STDERR)) {
         snprintf(r->shown, sizeof r->shown, "%s", event->end.tail);
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_STOP) {
         stop_sentence(&event->msg->u.stop, r->stop_reason);
@@ -591,6 +591,7 @@ static int make_logs(struct runner *r, struct tfe_reason *reason)
     struct log_writer_options options = s->logs;
     options.base = r->base;
     options.ring = &r->ring;
+    options.job = &r->config.job;
     return log_writer_new(&options, &r->logs, reason);
 }
 

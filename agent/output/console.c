@@ -139,7 +139,7 @@ static void put_line(struct console *console, const struct output_stream *stream
 {
     char note[96] = "";
     char prefix[PREFIX_MAX];
-    int p = snprintf(prefix, sizeof prefix, "[%s] ", stream->name);
+    int p = snprintf(prefix, sizeof prefix, "[%s] ", stream->label);
     int l = 0;
     if (console->lost) {
         l = snprintf(note, sizeof note,

@@ -18,35 +18,11 @@
  * lost its database. */
 #define NAMES_MAX 1000
 
-static const char *const suffixes[LOG_STREAMS] = {
-    [LOG_STDOUT] = ".stdout",
-    [LOG_STDERR] = ".stderr",
-};
-
-/* Builds the directory below --log-dir: "JOB/run-N/epoch-E". */
-static void log_place_folder(const struct log_place *place, char ret[LOG_FOLDER_MAX])
+void log_file_init(struct log_file *file, const char *root, uint64_t max_bytes,
+                   const struct log_place *place)
 {
-    snprintf(ret, LOG_FOLDER_MAX, "%s/run-%" PRIu32 "/epoch-%" PRIu64, place->job.text, place->run,
-             place->epoch);
-}
-
-/* Builds the file name "rank-R.stdout", or "worker-3.stdout" with roles. If that exists, again
- * counts from 2: "rank-R-2.stdout". */
-static void log_place_name(const struct log_place *place, unsigned again, char ret[LOG_NAME_MAX])
-{
-    char more[16] = "";
-    if (again > 1) {
-        snprintf(more, sizeof(more), "-%u", again);
-    }
-    char rank[OUTPUT_NAME_MAX];
-    snprintf(rank, sizeof(rank), "rank-%" PRIu32, place->rank);
-    snprintf(ret, LOG_NAME_MAX, "%s%s%s", place->name[0] ? place->name : rank, more,
-             suffixes[place->stream]);
-}
-
-void log_file_init(struct log_file *file)
-{
-    *file = (struct log_file){.fd = -1, .folder = -1};
+    *file = (struct log_file){
+        .root = root, .max_bytes = max_bytes, .place = *place, .fd = -1, .folder = -1};
 }
 
 void log_file_done(struct log_file *file)
@@ -101,14 +77,13 @@ static void link_latest(int folder, const char *epoch)
     }
 }
 
-static bool open_folder(struct log_file *file, const char *root, const struct log_place *place,
-                        struct tfe_reason *reason)
+static bool open_folder(struct log_file *file, struct tfe_reason *reason)
 {
     char folder[LOG_FOLDER_MAX];
     char path[PATH_MAX];
     char *rest = folder;
-    log_place_folder(place, folder);
-    if (snprintf(path, sizeof(path), "%s", root) >= PATH_MAX) {
+    log_place_folder(&file->place, folder);
+    if (snprintf(path, sizeof(path), "%s", file->root) >= PATH_MAX) {
         errno = ENAMETOOLONG;
     } else {
         file->folder = log_file_folders(path);
@@ -117,10 +92,10 @@ static bool open_folder(struct log_file *file, const char *root, const struct lo
         file->folder = folder_below(file->folder, name);
     }
     if (file->folder < 0) {
-        reason_errno(reason, "make or open a folder in %s", root);
+        reason_errno(reason, "make or open a folder in %s", file->root);
         return false;
     }
-    log_place_folder(place, folder);
+    log_place_folder(&file->place, folder);
     link_latest(file->folder, strchr(folder, '/') + 1);
     return true;
 }
@@ -132,23 +107,22 @@ static int create_file(int folder, const char *name)
                   0600);
 }
 
-static bool open_file(struct log_file *file, const char *root, const struct log_place *place,
-                      struct tfe_reason *reason)
+static bool open_file(struct log_file *file, struct tfe_reason *reason)
 {
     /* Try twice, because pruning by another agent may remove the empty directory. */
     for (int i = 0; file->fd < 0 && i < 2; i++) {
-        if (file->folder < 0 && !open_folder(file, root, place, reason)) {
+        if (file->folder < 0 && !open_folder(file, reason)) {
             return false;
         }
         int error = EEXIST;
         for (unsigned again = 1; error == EEXIST && again <= NAMES_MAX; again++) {
-            log_place_name(place, again, file->name);
+            log_place_name(&file->place, again, file->name);
             file->fd = create_file(file->folder, file->name);
             error = file->fd < 0 ? errno : 0;
         }
         if (error) {
             errno = error;
-            reason_errno(reason, "open %s below %s", file->name, root);
+            reason_errno(reason, "open %s below %s", file->name, file->root);
             fd_close(&file->folder);
         }
         if (error && error != ENOENT) {
@@ -204,10 +178,10 @@ static size_t write_bytes(struct log_file *file, const char *bytes, size_t n,
 }
 
 /* Returns how many bytes fit into the current file; the rest goes to the next one. */
-static size_t portion(const struct log_file *file, uint64_t max_bytes, const char *bytes, size_t n)
+static size_t portion(const struct log_file *file, const char *bytes, size_t n)
 {
-    uint64_t room = max_bytes > file->size ? max_bytes - file->size : 0;
-    if (!max_bytes || n <= room) {
+    uint64_t room = file->max_bytes > file->size ? file->max_bytes - file->size : 0;
+    if (!file->max_bytes || n <= room) {
         return n;
     }
     const char *end = memrchr(bytes, '\n', (size_t)room);
@@ -227,8 +201,7 @@ static bool write_note(struct log_file *file, struct tfe_reason *reason)
     return write_bytes(file, note, (size_t)n, reason) == (size_t)n;
 }
 
-bool log_file_write(struct log_file *file, const char *root, const struct log_place *place,
-                    uint64_t max_bytes, struct log_loss lost_before, const char *bytes, size_t n,
+bool log_file_write(struct log_file *file, struct log_loss lost_before, const char *bytes, size_t n,
                     struct tfe_reason *reason)
 {
     if (lost_before.lines) {
@@ -242,13 +215,13 @@ bool log_file_write(struct log_file *file, const char *root, const struct log_pl
         bytes += skip;
         n -= skip;
     }
-    bool good = (file->fd >= 0 || open_file(file, root, place, reason)) &&
+    bool good = (file->fd >= 0 || open_file(file, reason)) &&
                 (!file->lost.lines || write_note(file, reason));
     if (good) {
         file->lost.lines = 0;
     }
     while (good && n) {
-        size_t part = portion(file, max_bytes, bytes, n);
+        size_t part = portion(file, bytes, n);
         size_t done = part ? write_bytes(file, bytes, part, reason) : 0;
         good = done == part;
         bytes += done;

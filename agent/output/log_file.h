@@ -17,6 +17,9 @@ struct log_loss {
 };
 
 struct log_file {
+    const char *root;   /* value of --log-dir; borrowed */
+    uint64_t max_bytes; /* size limit of a file; 0 for no limit */
+    struct log_place place;
     int fd;     /* -1 if not open, or if opening failed and will be retried */
     int folder; /* descriptor of the file's directory, or -1 */
     char name[LOG_NAME_MAX];
@@ -26,7 +29,9 @@ struct log_file {
     uint64_t failed;      /* lines that could not be written, in total */
 };
 
-void log_file_init(struct log_file *file);
+/* Initialises a file, which the first call of log_file_write creates. */
+void log_file_init(struct log_file *file, const char *root, uint64_t max_bytes,
+                   const struct log_place *place);
 void log_file_done(struct log_file *file);
 
 /* Appends bytes to the file. Opens it first if necessary: creates its directories below root and
@@ -35,8 +40,7 @@ void log_file_done(struct log_file *file);
  * the lines lost since the last call. Lines that cannot be written are counted, and
  * the next successful call notes them in the file. Returns false with reason set if not
  * everything was written. */
-bool log_file_write(struct log_file *file, const char *root, const struct log_place *place,
-                    uint64_t max_bytes, struct log_loss lost_before, const char *bytes, size_t n,
+bool log_file_write(struct log_file *file, struct log_loss lost_before, const char *bytes, size_t n,
                     struct tfe_reason *reason);
 
 /* Updates the modification time, so that pruning by other agents spares a file in use. */

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <regex.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,24 +14,27 @@
 /* Kind of the entries of a directory. */
 enum level { JOBS, RUNS, EPOCHS, FILES };
 
-/* Names that the agent creates below a job's directory (see log_place.h). */
-static const char *const patterns[] = {
-    [JOBS] = "", /* checked as an id instead */
-    [RUNS] = "^run-[0-9]+$",
-    [EPOCHS] = "^epoch-[0-9]+$",
-    [FILES] = "^(rank|chief|worker|ps|evaluator)-[0-9]+(-[0-9]+)?\\.(stdout|stderr)(\\.old)?$",
-};
-#define LEVELS (sizeof(patterns) / sizeof(patterns[0]))
-
 struct pruning {
     int64_t before_s;
     unsigned budget;
-    regex_t names[LEVELS];
 };
 
-static bool is_ours(const struct pruning *p, enum level level, const char *name)
+/* Returns true if the agent creates such names at this level. */
+static bool is_ours(enum level level, const char *name)
 {
-    return level == JOBS ? id_is_valid(name) : regexec(&p->names[level], name, 0, NULL, 0) == 0;
+    uint64_t number;
+    struct log_name parts;
+    switch (level) {
+    case JOBS:
+        return id_is_valid(name);
+    case RUNS:
+        return log_folder_parse(name, "run-", &number);
+    case EPOCHS:
+        return log_folder_parse(name, "epoch-", &number);
+    case FILES:
+        return log_name_parse(name, &parts);
+    }
+    return false;
 }
 
 static void prune_file(struct pruning *p, int folder, const char *name)
@@ -50,9 +52,9 @@ static void prune(struct pruning *p, DIR *entries, enum level level)
     int folder = dirfd(entries);
     for (const struct dirent *entry; p->budget && (entry = readdir(entries));) {
         DIR *below = NULL;
-        if (is_ours(p, level, entry->d_name) && level == FILES) {
+        if (is_ours(level, entry->d_name) && level == FILES) {
             prune_file(p, folder, entry->d_name);
-        } else if (is_ours(p, level, entry->d_name)) {
+        } else if (is_ours(level, entry->d_name)) {
             below = entries_open(folder, entry->d_name);
         }
         if (below) {
@@ -66,34 +68,13 @@ static void prune(struct pruning *p, DIR *entries, enum level level)
     closedir(entries);
 }
 
-static bool has_patterns(struct pruning *p, size_t *ret)
-{
-    size_t n = 0;
-    while (n < LEVELS && regcomp(&p->names[n], patterns[n], REG_EXTENDED | REG_NOSUB) == 0) {
-        n++;
-    }
-    *ret = n;
-    return n == LEVELS; /* without memory for the patterns, the next run prunes */
-}
-
-static void drop_patterns(struct pruning *p, size_t n)
-{
-    while (n > 0) {
-        regfree(&p->names[--n]);
-    }
-}
-
 bool log_prune(const char *root, struct tfe_wall before, unsigned budget)
 {
     struct pruning p = {.before_s = before.ms / 1000, .budget = budget};
     DIR *entries = opendir(root);
-    size_t n;
-    if (has_patterns(&p, &n) && entries) {
+    if (entries) {
         prune(&p, entries, JOBS);
-    } else if (entries) {
-        closedir(entries);
     }
-    drop_patterns(&p, n);
     return !p.budget;
 }
 
@@ -102,8 +83,7 @@ void log_prune_job(const char *root, const char *job)
     struct pruning p = {.before_s = INT64_MAX, .budget = UINT_MAX};
     DIR *jobs = opendir(root);
     DIR *runs = NULL;
-    size_t n;
-    if (has_patterns(&p, &n) && jobs && is_ours(&p, JOBS, job)) {
+    if (jobs && is_ours(JOBS, job)) {
         runs = entries_open(dirfd(jobs), job);
     }
     if (runs) {
@@ -118,5 +98,4 @@ void log_prune_job(const char *root, const char *job)
     if (jobs) {
         closedir(jobs);
     }
-    drop_patterns(&p, n);
 }

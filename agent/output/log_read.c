@@ -13,7 +13,6 @@
 
 #include "agent/os/remove_tree.h"
 #include "common/base/fd.h"
-#include "common/cli/options.h"
 
 /* Maximum number of files of an epoch: two per trainer, rotated ones, and those
  * of an earlier agent. */
@@ -24,10 +23,8 @@
 
 struct log_found {
     uint32_t rank;
-    uint32_t again; /* number in "rank-R-AGAIN" or "ps-0-AGAIN" */
-    enum tfe_stream stream;
-    bool is_old;
-    char name[LOG_NAME_MAX + sizeof(LOG_OLD)];
+    struct log_name parts;
+    char name[LOG_NAME_MAX];
     off_t from, to;
 };
 
@@ -57,53 +54,19 @@ void log_reader_free(struct log_reader *reader)
 
 /* --- selection of files --- */
 
-static bool skip_word(const char **at, const char *word)
+/* Returns true if the file belongs to one of this agent's trainers, and its rank: other agents may
+ * use the same --log-dir. For an epoch before this agent started, any rank does. */
+static bool is_own(const struct log_reader *reader, const struct log_name *parts,
+                   uint32_t *ret_rank)
 {
-    size_t n = strlen(word);
-    bool is_there = strncmp(*at, word, n) == 0;
-    *at += is_there ? n : 0;
-    return is_there;
-}
-
-/* Skips the trainer's name and stores its rank. Other agents may use the same --log-dir, so only
- * names of this agent's trainers match; for an epoch before this agent started, any rank does. */
-static bool skip_owner(const struct log_reader *reader, const char **at, uint64_t *ret_rank)
-{
-    if (reader->n_names == 0) {
-        return skip_word(at, "rank-") && options_digits(at, UINT32_MAX, ret_rank);
-    }
+    *ret_rank = parts->index;
     for (size_t i = 0; i < reader->n_names; i++) {
-        const char *end = *at;
-        if (skip_word(&end, reader->names[i].name) && (*end == '-' || *end == '.')) {
+        if (strcmp(parts->owner, reader->names[i].owner) == 0) {
             *ret_rank = reader->names[i].rank;
-            *at = end;
             return true;
         }
     }
-    return false;
-}
-
-/* Parses a file name created by log_file.c. */
-static bool parse(const struct log_reader *reader, const char *name, struct log_found *ret)
-{
-    uint64_t rank;
-    uint64_t again = 1;
-    const char *at = name;
-    *ret = (struct log_found){.stream = STREAM_STDOUT};
-    if (strlen(name) >= sizeof(ret->name) || !skip_owner(reader, &at, &rank) ||
-        (skip_word(&at, "-") && !options_digits(&at, UINT32_MAX, &again))) {
-        return false;
-    }
-    if (skip_word(&at, ".stderr")) {
-        ret->stream = STREAM_STDERR;
-    } else if (!skip_word(&at, ".stdout")) {
-        return false;
-    }
-    ret->is_old = skip_word(&at, LOG_OLD);
-    ret->rank = (uint32_t)rank;
-    ret->again = (uint32_t)again;
-    (void)snprintf(ret->name, sizeof(ret->name), "%s", name);
-    return *at == '\0';
+    return reader->n_names == 0 && strncmp(parts->owner, "rank-", strlen("rank-")) == 0;
 }
 
 static int compare(const void *va, const void *vb)
@@ -113,13 +76,13 @@ static int compare(const void *va, const void *vb)
     if (a->rank != b->rank) {
         return a->rank < b->rank ? -1 : 1;
     }
-    if (a->stream != b->stream) {
-        return a->stream < b->stream ? -1 : 1;
+    if (a->parts.stream != b->parts.stream) {
+        return a->parts.stream < b->parts.stream ? -1 : 1;
     }
-    if (a->again != b->again) {
-        return a->again < b->again ? -1 : 1;
+    if (a->parts.again != b->parts.again) {
+        return a->parts.again < b->parts.again ? -1 : 1;
     }
-    return (int)b->is_old - (int)a->is_old;
+    return (int)b->parts.is_old - (int)a->parts.is_old;
 }
 
 /* Opens the directory of the epoch in the newest run that has it. Returns -1 if there is none. */
@@ -131,10 +94,8 @@ static int open_folder(const struct log_reader *reader, const char *root)
     int above = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *runs = above >= 0 ? entries_open(above, reader->job.text) : NULL;
     for (const struct dirent *entry; runs && (entry = readdir(runs));) {
-        const char *at = entry->d_name;
         uint64_t run;
-        if (!skip_word(&at, "run-") || !options_digits(&at, UINT32_MAX, &run) || *at != '\0' ||
-            run < newest) {
+        if (!log_folder_parse(entry->d_name, "run-", &run) || run < newest) {
             continue;
         }
         (void)snprintf(path, sizeof(path), "run-%" PRIu64 "/epoch-%" PRIu64, run, reader->epoch);
@@ -202,7 +163,7 @@ static void measure(struct log_reader *reader)
         struct log_found *file = &reader->files[i];
         struct stat st;
         bool is_next = i + 1 == reader->n_files || file[1].rank != file->rank ||
-                       file[1].stream != file->stream;
+                       file[1].parts.stream != file->parts.stream;
         left = is_next ? reader->lines : left;
         int fd = open_file(reader, file);
         if (fd >= 0 && fstat(fd, &st) == 0 && is_later(&st, reader->since)) {
@@ -216,14 +177,18 @@ static void measure(struct log_reader *reader)
 
 static void find_files(struct log_reader *reader, const char *root)
 {
-    struct log_found found;
+    struct log_found found = {.rank = 0};
     reader->is_open = true;
     reader->folder = open_folder(reader, root);
     reader->files = calloc(FILES_MAX, sizeof(*reader->files));
     DIR *entries = reader->folder >= 0 ? entries_open(reader->folder, ".") : NULL;
     for (const struct dirent *entry; reader->files && entries && (entry = readdir(entries));) {
-        if (reader->n_files < FILES_MAX && parse(reader, entry->d_name, &found) &&
+        size_t n = strlen(entry->d_name);
+        if (reader->n_files < FILES_MAX && n < sizeof(found.name) &&
+            log_name_parse(entry->d_name, &found.parts) &&
+            is_own(reader, &found.parts, &found.rank) &&
             (!reader->has_rank || found.rank == reader->rank)) {
+            memcpy(found.name, entry->d_name, n + 1);
             reader->files[reader->n_files++] = found;
         }
     }
@@ -266,7 +231,7 @@ void log_reader_step(struct log_reader *reader, const char *root)
         if (got > 0) {
             reader->n = whole(reader, file, (size_t)got);
             file->from += (off_t)reader->n;
-            reader->of = (struct output_source){reader->epoch, file->rank, file->stream};
+            reader->of = (struct output_source){reader->epoch, file->rank, file->parts.stream};
         }
     }
     reader->done = reader->n == 0;

@@ -38,16 +38,14 @@ struct chunk {
 
 struct log_target {
     LIST_ENTRY(log_target) link; /* element of the thread's list of open targets */
-    struct log_place place;
-    struct log_loss lost; /* event loop only: since the last chunk */
-    struct log_file file; /* thread only */
-    bool failing;         /* thread only: the last write failed */
+    struct log_loss lost;        /* event loop only: since the last chunk */
+    struct log_file file;        /* thread only */
+    bool failing;                /* thread only: the last write failed */
 };
 
 struct log_writer {
+    struct log_writer_options options;
     char *root;
-    uint64_t max_bytes;
-    uint32_t keep_ms;
     struct worker *worker;
     /* State of the thread. */
     LIST_HEAD(, log_target) targets;
@@ -55,7 +53,6 @@ struct log_writer {
     unsigned failing;          /* number of files whose last write failed */
     struct loss_report failed; /* lines that could not be written */
     /* State of the event loop. */
-    struct output_ring *ring;
     struct output_cursor cursor;
     struct loss_report overflow; /* lines lost because the disk was too slow */
     /* Shared state, protected by the worker's lock. */
@@ -102,8 +99,7 @@ static void write_chunk(struct log_writer *w, const struct chunk *chunk)
     struct log_target *target = chunk->target;
     struct tfe_reason reason = {.text = ""};
     uint64_t failed = target->file.failed;
-    bool good = log_file_write(&target->file, w->root, &target->place, w->max_bytes,
-                               chunk->lost_before, chunk->bytes, chunk->n, &reason);
+    bool good = log_file_write(&target->file, chunk->lost_before, chunk->bytes, chunk->n, &reason);
     report(w, target, good, reason.text, target->file.failed - failed);
 }
 
@@ -146,9 +142,10 @@ static void prune(struct log_writer *w)
     {
         log_file_touch(&target->file);
     }
-    struct tfe_wall before = {.ms = clock_wall().ms - w->keep_ms};
+    struct tfe_wall before = {.ms = clock_wall().ms - w->options.keep_ms};
     bool more = log_prune(w->root, before, PRUNE_STEP);
-    uint32_t every = w->keep_ms / 4 < PRUNE_EVERY_MS ? w->keep_ms / 4 : PRUNE_EVERY_MS;
+    uint32_t every =
+        w->options.keep_ms / 4 < PRUNE_EVERY_MS ? w->options.keep_ms / 4 : PRUNE_EVERY_MS;
     w->prune_at = tfe_mono_add(clock_mono(), more ? PRUNE_STEP_MS : every);
 }
 
@@ -217,7 +214,8 @@ static void queue(struct log_writer *w, struct chunk *chunk)
     worker_unlock(w->worker);
 }
 
-struct log_target *log_writer_open(struct log_writer *w, const struct log_place *place)
+struct log_target *log_writer_open(struct log_writer *w, uint32_t run,
+                                   const struct output_stream *stream)
 {
     struct log_target *target = calloc(1, sizeof(*target));
     struct chunk *chunk = target ? chunk_new(CHUNK_OPEN, target, "", 0) : NULL;
@@ -225,8 +223,10 @@ struct log_target *log_writer_open(struct log_writer *w, const struct log_place 
         free(target);
         return NULL;
     }
-    target->place = *place;
-    log_file_init(&target->file);
+    struct log_place place = {
+        .job = *w->options.job, .run = run, .epoch = stream->of.epoch, .stream = stream->of.stream};
+    memcpy(place.owner, stream->owner, sizeof(place.owner));
+    log_file_init(&target->file, w->root, w->options.max_bytes, &place);
     queue(w, chunk);
     return target;
 }
@@ -236,7 +236,7 @@ bool log_writer_is_behind(const struct log_writer *w)
     worker_lock(w->worker);
     bool has_progressed = tfe_mono_sub(clock_mono(), w->moved) < LOG_PATIENCE_MS;
     worker_unlock(w->worker);
-    return has_progressed && output_cursor_lag(w->ring, &w->cursor) > LOG_LAG_MAX;
+    return has_progressed && output_cursor_lag(w->options.ring, &w->cursor) > LOG_LAG_MAX;
 }
 
 const struct output_record *log_writer_next(const struct log_writer *w)
@@ -381,10 +381,8 @@ int log_writer_new(const struct log_writer_options *options, struct log_writer *
     LIST_INIT(&w->targets);
     TAILQ_INIT(&w->chunks);
     TAILQ_INIT(&w->read);
-    w->ring = options->ring;
     w->cursor = (struct output_cursor){.on_more = on_more, .on_lost = on_lost, .ctx = w};
-    w->max_bytes = options->max_bytes;
-    w->keep_ms = options->keep_ms;
+    w->options = *options;
     w->prune_at = options->keep_ms ? clock_mono() : TFE_MONO_NEVER;
     w->moved = clock_mono();
     int rc = make_root(w->root, reason);
@@ -405,7 +403,7 @@ int log_writer_new(const struct log_writer_options *options, struct log_writer *
         destroy(w);
         return rc;
     }
-    output_cursor_add(w->ring, &w->cursor, NULL);
+    output_cursor_add(w->options.ring, &w->cursor, NULL);
     *ret = w;
     return 0;
 }

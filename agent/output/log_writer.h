@@ -24,13 +24,14 @@ struct log_reader;
 struct log_writer;
 struct log_target;
 
-/* Options of a log writer. root is copied. */
+/* Options of a log writer. root is copied; the other pointers are borrowed. */
 struct log_writer_options {
     const char *root;   /* value of --log-dir */
     uint64_t max_bytes; /* size limit of a file; 0 for no limit */
     uint32_t keep_ms;   /* age at which files are removed; 0 to keep them */
     struct event_base *base;
     struct output_ring *ring; /* the output to write */
+    const struct tfe_id *job;
 };
 
 /* Creates the directory root and the thread. Returns TFE_ESYS with reason if root is not
@@ -44,7 +45,8 @@ void log_writer_free(struct log_writer *w, uint32_t timeout_ms);
 
 /* Opens a log file, which appears on disk soon afterwards, for a stream of the ring; the end of the
  * stream closes it. Returns NULL if out of memory. This and the functions below never block. */
-struct log_target *log_writer_open(struct log_writer *w, const struct log_place *place);
+struct log_target *log_writer_open(struct log_writer *w, uint32_t run,
+                                   const struct output_stream *stream);
 
 /* Returns true if the files are behind, but the disk has recently made progress. */
 bool log_writer_is_behind(const struct log_writer *w);

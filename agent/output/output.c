@@ -53,10 +53,12 @@
 /* Interval between two displays of a progress bar. */
 #define BAR_MS 1000
 
+enum { OUT, ERR, STREAMS };
+
 struct output_sink {
     struct output_options options;
     struct event *again; /* timer for sources that rest or are paused */
-    struct console *consoles[LOG_STREAMS];
+    struct console *consoles[STREAMS];
     LIST_HEAD(, output) outputs; /* all existing outputs */
     int pipe_bytes;              /* size of each pipe */
 };
@@ -93,7 +95,7 @@ struct output {
     struct output_sink *sink;
     LIST_ENTRY(output) link;
     bool is_first; /* the node's first trainer */
-    struct source sources[LOG_STREAMS];
+    struct source sources[STREAMS];
     /* Last complete lines of stderr, at least MSG_TAIL_MAX bytes if that much was printed. */
     char recent[2 * MSG_TAIL_MAX];
     size_t recent_n;
@@ -352,7 +354,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
     struct output *output;
     LIST_FOREACH(output, &sink->outputs, link)
     {
-        for (int i = 0; i < LOG_STREAMS; i++) {
+        for (int i = 0; i < STREAMS; i++) {
             struct source *source = &output->sources[i];
             if (source->resting) {
                 source->resting = false;
@@ -369,7 +371,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 struct output_sink *output_sink_new(const struct output_options *options)
 {
     struct output_sink *sink = must_alloc(sizeof *sink);
-    int pipes = LOG_STREAMS * (options->nproc ? (int)options->nproc : 1);
+    int pipes = STREAMS * (options->nproc ? (int)options->nproc : 1);
     sink->options = *options;
     if (!options->patience_ms) {
         sink->options.patience_ms = PATIENCE_MS;
@@ -377,9 +379,9 @@ struct output_sink *output_sink_new(const struct output_options *options)
     sink->pipe_bytes = PIPES_BYTES / pipes < PIPE_BYTES ? PIPES_BYTES / pipes : PIPE_BYTES;
     sink->again = evtimer_new(options->base, on_again, sink);
     must_succeed(sink->again);
-    sink->consoles[LOG_STDOUT] =
+    sink->consoles[OUT] =
         console_new(options->base, options->ring, STREAM_STDOUT, options->stdout_fd, sink->again);
-    sink->consoles[LOG_STDERR] =
+    sink->consoles[ERR] =
         console_new(options->base, options->ring, STREAM_STDERR, options->stderr_fd, sink->again);
     return sink;
 }
@@ -390,7 +392,7 @@ void output_sink_free(struct output_sink *sink, uint32_t timeout_ms)
         return;
     }
     /* Usually both streams have the same destination, so the timeout is rarely needed twice. */
-    for (int i = 0; i < LOG_STREAMS; i++) {
+    for (int i = 0; i < STREAMS; i++) {
         console_free(sink->consoles[i], timeout_ms);
     }
     event_drop(&sink->again);
@@ -425,30 +427,24 @@ static int source_open(struct source *source, int *ret_writer)
 
 /* Opens the stream and its log file. Returns TFE_ENOMEM. */
 static int source_init(struct source *source, struct output *output,
-                       const struct output_place *place, enum log_stream stream)
+                       const struct output_place *place, int i)
 {
     const struct output_options *options = &output->sink->options;
-    const struct output_source of = {place->epoch, place->rank,
-                                     stream == LOG_STDERR ? STREAM_STDERR : STREAM_STDOUT};
+    const enum tfe_stream stream = i == OUT ? STREAM_STDOUT : STREAM_STDERR;
+    const struct output_source of = {place->epoch, place->rank, stream};
     source->output = output;
-    source->has_tail = stream == LOG_STDERR;
+    source->has_tail = i == ERR;
     source->stream = output_ring_open(options->ring, &of, place->name);
     if (!source->stream) {
         return TFE_ENOMEM;
     }
     if (options->logs) {
-        struct log_place where = {.job = *options->job,
-                                  .run = place->run,
-                                  .epoch = place->epoch,
-                                  .rank = place->rank,
-                                  .stream = stream};
-        snprintf(where.name, sizeof where.name, "%s", place->name ? place->name : "");
-        source->stream->file = log_writer_open(options->logs, &where);
+        source->stream->file = log_writer_open(options->logs, place->run, source->stream);
     }
     bool is_homeless = options->logs && !source->stream->file;
     if (is_homeless || output_is_shown(options->show, place->local_rank, place->rank, stream)) {
         source->stream->is_shown = true;
-        source->console = output->sink->consoles[stream];
+        source->console = output->sink->consoles[i];
     }
     return 0;
 }
@@ -463,31 +459,31 @@ int output_new(struct output_sink *sink, const struct output_place *place, struc
     output->sink = sink;
     output->is_first = place->local_rank == 0;
     LIST_INSERT_HEAD(&sink->outputs, output, link);
-    int writers[LOG_STREAMS] = {-1, -1};
+    int writers[STREAMS] = {-1, -1};
     int rc = 0;
-    for (int i = 0; i < LOG_STREAMS; i++) {
+    for (int i = 0; i < STREAMS; i++) {
         output->sources[i].fd = -1;
     }
-    for (int i = 0; rc == 0 && i < LOG_STREAMS; i++) {
-        rc = source_init(&output->sources[i], output, place, (enum log_stream)i);
+    for (int i = 0; rc == 0 && i < STREAMS; i++) {
+        rc = source_init(&output->sources[i], output, place, i);
         rc = rc ? rc : source_open(&output->sources[i], &writers[i]);
     }
     if (rc != 0) {
-        for (int i = 0; i < LOG_STREAMS; i++) {
+        for (int i = 0; i < STREAMS; i++) {
             fd_close(&writers[i]);
         }
         output_free(output);
         return rc;
     }
-    *ret_stdout = writers[LOG_STDOUT];
-    *ret_stderr = writers[LOG_STDERR];
+    *ret_stdout = writers[OUT];
+    *ret_stderr = writers[ERR];
     *ret = output;
     return 0;
 }
 
 void output_close(struct output *output)
 {
-    for (int i = 0; i < LOG_STREAMS; i++) {
+    for (int i = 0; i < STREAMS; i++) {
         struct source *source = &output->sources[i];
         size_t total = 0;
         ssize_t n = 1;
@@ -578,7 +574,7 @@ void output_free(struct output *output)
     }
     output_close(output);
     LIST_REMOVE(output, link);
-    for (int i = 0; i < LOG_STREAMS; i++) {
+    for (int i = 0; i < STREAMS; i++) {
         free(output->sources[i].text);
     }
     free(output);

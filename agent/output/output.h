@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/output/log_place.h"
 #include "agent/output/output_show.h"
 #include "common/base/error.h"
 #include "common/base/id.h"
@@ -26,8 +27,7 @@ struct output_options {
     int stdout_fd, stderr_fd;
     uint32_t nproc; /* maximum number of concurrent trainers; 0 means 1 */
     const struct output_show *show;
-    struct log_writer *logs;  /* NULL if there are no log files */
-    const struct tfe_id *job; /* job id for the paths of log files; required with logs */
+    struct log_writer *logs; /* NULL if there are no log files */
     struct output_ring *ring;
     output_line_fn *on_line; /* receives lines of the first trainer, or NULL */
     void *on_line_ctx;

@@ -79,20 +79,16 @@ void output_ring_add(struct output_ring *ring, struct output_stream *stream, enu
 
 /* --- streams --- */
 
-static void add_name(struct output_ring *ring, const struct output_source *of, const char *name)
+static void add_name(struct output_ring *ring, const struct output_stream *stream)
 {
     const struct output_name *last =
         &ring->names[(ring->n_names + OUTPUT_NAMES_MAX - 1) % OUTPUT_NAMES_MAX];
-    if (last->epoch == of->epoch && last->rank == of->rank) {
+    if (last->epoch == stream->of.epoch && last->rank == stream->of.rank) {
         return; /* the trainer's other stream added the name */
     }
     struct output_name *next = &ring->names[ring->n_names++ % OUTPUT_NAMES_MAX];
-    *next = (struct output_name){.epoch = of->epoch, .rank = of->rank};
-    if (name) {
-        (void)snprintf(next->name, sizeof(next->name), "%s", name);
-    } else {
-        (void)snprintf(next->name, sizeof(next->name), "rank-%u", (unsigned)of->rank);
-    }
+    *next = (struct output_name){.epoch = stream->of.epoch, .rank = stream->of.rank};
+    memcpy(next->owner, stream->owner, sizeof(next->owner));
 }
 
 struct output_stream *output_ring_open(struct output_ring *ring, const struct output_source *of,
@@ -102,13 +98,14 @@ struct output_stream *output_ring_open(struct output_ring *ring, const struct ou
     if (!stream) {
         return NULL;
     }
-    *stream = (struct output_stream){.of = *of, .refs = 1};
+    *stream = (struct output_stream){.of = *of, .label = stream->owner, .refs = 1};
     if (name) {
-        (void)snprintf(stream->name, sizeof(stream->name), "%s", name);
+        (void)snprintf(stream->owner, sizeof(stream->owner), "%s", name);
     } else {
-        (void)snprintf(stream->name, sizeof(stream->name), "%u", (unsigned)of->rank);
+        (void)snprintf(stream->owner, sizeof(stream->owner), "rank-%u", (unsigned)of->rank);
+        stream->label += strlen("rank-");
     }
-    add_name(ring, of, name);
+    add_name(ring, stream);
     ring->n_open++;
     ring->first = ring->first ? ring->first : of->epoch;
     ring->newest = of->epoch > ring->newest ? of->epoch : ring->newest;

@@ -27,9 +27,10 @@ struct output_source {
 /* An open stream, and what its records have in common. Freed with its last record. */
 struct output_stream {
     struct output_source of;
-    char name[OUTPUT_NAME_MAX]; /* replica name, or the rank in decimal */
-    bool is_shown;              /* the agent's own stdout or stderr shows the lines */
-    struct log_target *file;    /* NULL if there is no log file */
+    char owner[OUTPUT_NAME_MAX]; /* replica name ("ps-0"), or "rank-R" */
+    const char *label;           /* name before shown lines: the replica name, or "R" */
+    bool is_shown;               /* the agent's own stdout or stderr shows the lines */
+    struct log_target *file;     /* NULL if there is no log file */
     unsigned refs;
 };
 
@@ -62,11 +63,11 @@ struct output_cursor {
     void *ctx;
 };
 
-/* Name of a trainer's log files without suffixes. */
+/* Name of a trainer. */
 struct output_name {
     uint64_t epoch;
     uint32_t rank;
-    char name[OUTPUT_NAME_MAX];
+    char owner[OUTPUT_NAME_MAX];
 };
 
 /* Covers the last epochs even with MSG_NPROC_MAX trainers per node, and all

@@ -86,9 +86,9 @@ int output_show_ranks(void *ret, const char *text, struct tfe_reason *reason)
 }
 
 bool output_is_shown(const struct output_show *show, uint32_t local_rank, uint32_t rank,
-                     enum log_stream stream)
+                     enum tfe_stream stream)
 {
-    unsigned bit = stream == LOG_STDOUT ? 1 : 2;
+    unsigned bit = stream == STREAM_STDOUT ? 1 : 2;
     if (local_rank >= MSG_NPROC_MAX || !(show->tee[local_rank] & bit)) {
         return false;
     }

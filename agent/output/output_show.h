@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/output/log_place.h"
 #include "common/base/error.h"
 #include "common/message/msg.h"
 #include "common/text/reason.h"
@@ -37,6 +36,6 @@ int output_show_tee(void *show, const char *text, struct tfe_reason *reason);
 int output_show_ranks(void *show, const char *text, struct tfe_reason *reason);
 
 bool output_is_shown(const struct output_show *show, uint32_t local_rank, uint32_t rank,
-                     enum log_stream stream);
+                     enum tfe_stream stream);
 
 #endif

@@ -625,8 +625,7 @@ struct trainers *trainers_new(const struct trainers_options *options)
                                                        .logs = options->logs,
                                                        .ring = options->ring,
                                                        .on_line = options->on_line,
-                                                       .on_line_ctx = options->ctx,
-                                                       .job = options->job});
+                                                       .on_line_ctx = options->ctx});
     const struct standbys_options standbys = {.base = options->base,
                                               .command = options->command,
                                               .settings = options->standby,

@@ -36,15 +36,12 @@ struct stage {
 
 static void stage_sink(struct stage *stage)
 {
-    static struct tfe_id job;
-    assert_int_equal(id_set(&job, "mnist"), 0);
     struct output_options options = {
         .base = stage->base,
         .stdout_fd = stage->fds[OUT][1],
         .stderr_fd = stage->fds[ERR][1],
         .show = &stage->show,
         .logs = stage->logs,
-        .job = &job,
         .ring = &stage->ring,
         .patience_ms = stage->patience_ms,
     };
@@ -740,11 +737,13 @@ TEST_IN(output, a_log_file_gets_every_byte_once_and_unfinished_lines_at_once)
 {
     struct stage *stage = *state;
     struct tfe_reason reason;
+    struct tfe_id job;
     char root[FOLDER_BYTES];
     folder_make(root);
+    assert_int_equal(id_set(&job, "mnist"), 0);
     output_sink_free(stage->sink, 0);
     const struct log_writer_options logs = {
-        .root = root, .base = stage->base, .ring = &stage->ring};
+        .root = root, .base = stage->base, .ring = &stage->ring, .job = &job};
     assert_int_equal(log_writer_new(&logs, &stage->logs, &reason), 0);
     stage_sink(stage);
     struct trainer a = trainer_new(stage, 0);
@@ -782,19 +781,19 @@ TEST(output_show, takes_what_torchrun_takes_and_nothing_else)
     struct output_show show;
     struct tfe_reason reason;
     output_show_init(&show);
-    assert_true(output_is_shown(&show, 63, 4000000000, LOG_STDERR));
+    assert_true(output_is_shown(&show, 63, 4000000000, STREAM_STDERR));
     assert_int_equal(output_show_tee(&show, "0:3,1:1,63:2", &reason), 0);
-    assert_true(output_is_shown(&show, 0, 0, LOG_STDERR));
-    assert_true(output_is_shown(&show, 1, 1, LOG_STDOUT));
-    assert_false(output_is_shown(&show, 1, 1, LOG_STDERR));
-    assert_false(output_is_shown(&show, 2, 2, LOG_STDOUT));
-    assert_true(output_is_shown(&show, 63, 63, LOG_STDERR));
+    assert_true(output_is_shown(&show, 0, 0, STREAM_STDERR));
+    assert_true(output_is_shown(&show, 1, 1, STREAM_STDOUT));
+    assert_false(output_is_shown(&show, 1, 1, STREAM_STDERR));
+    assert_false(output_is_shown(&show, 2, 2, STREAM_STDOUT));
+    assert_true(output_is_shown(&show, 63, 63, STREAM_STDERR));
     static const char *const tees[] = {"",     "4",    "-1", "x",       "0:", "0:4",
                                        "64:1", "0:1,", ",",  "0:1;1:1", "3 "};
     for (size_t i = 0; i < sizeof(tees) / sizeof(tees[0]); i++) {
         assert_int_equal(output_show_tee(&show, tees[i], &reason), TFE_EINVAL);
     }
-    assert_true(output_is_shown(&show, 63, 63, LOG_STDERR)); /* unchanged */
+    assert_true(output_is_shown(&show, 63, 63, STREAM_STDERR)); /* unchanged */
     static const char *const ranks[] = {"", "x", "1-", "-1", "2-1", "1,,2", "1,", "5000000000"};
     for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
         assert_int_equal(output_show_ranks(&show, ranks[i], &reason), TFE_EINVAL);

@@ -43,6 +43,7 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t n)
     return __real_write(fd, bytes, n);
 }
 
+static const struct tfe_id job = {"mnist"};
 static struct event_base *base;
 static struct output_ring ring;
 
@@ -64,10 +65,10 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct log_place place_of(uint64_t epoch, uint32_t rank, enum log_stream stream)
+static struct log_place place_of(uint64_t epoch, uint32_t rank, enum tfe_stream stream)
 {
-    struct log_place place = {.run = 2, .epoch = epoch, .rank = rank, .stream = stream};
-    assert_int_equal(id_set(&place.job, "mnist"), 0);
+    struct log_place place = {.job = job, .run = 2, .epoch = epoch, .stream = stream};
+    (void)snprintf(place.owner, sizeof(place.owner), "rank-%u", rank);
     return place;
 }
 
@@ -92,16 +93,17 @@ static struct log_writer *writer(uint64_t max_bytes)
     struct log_writer *w;
     struct tfe_reason reason;
     struct log_writer_options options = {
-        .root = root, .max_bytes = max_bytes, .base = base, .ring = &ring};
+        .root = root, .max_bytes = max_bytes, .base = base, .ring = &ring, .job = &job};
     assert_int_equal(log_writer_new(&options, &w, &reason), 0);
     return w;
 }
 
-static struct output_stream *stream_open(struct log_writer *w, const struct log_place *place)
+static struct output_stream *stream_open(struct log_writer *w, uint64_t epoch, uint32_t rank,
+                                         enum tfe_stream name)
 {
-    const struct output_source of = {place->epoch, place->rank, STREAM_STDOUT};
+    const struct output_source of = {epoch, rank, name};
     struct output_stream *stream = output_ring_open(&ring, &of, NULL);
-    stream->file = log_writer_open(w, place);
+    stream->file = log_writer_open(w, 2, stream);
     assert_non_null(stream->file);
     return stream;
 }
@@ -146,10 +148,8 @@ TEST_IN(logs, each_stream_has_its_file_and_latest_leads_to_the_newest_epoch)
 {
     struct log_writer *w = writer(0);
     for (uint64_t epoch = 7; epoch < 9; epoch++) {
-        struct log_place place = place_of(epoch, 3, LOG_STDOUT);
-        struct output_stream *out = stream_open(w, &place);
-        place.stream = LOG_STDERR;
-        struct output_stream *err = stream_open(w, &place);
+        struct output_stream *out = stream_open(w, epoch, 3, STREAM_STDOUT);
+        struct output_stream *err = stream_open(w, epoch, 3, STREAM_STDERR);
         say(out, "one\ntwo \r\xff");
         say(err, "bad\n");
         stream_close(out);
@@ -170,13 +170,13 @@ TEST_IN(logs, a_job_whose_name_is_a_path_writes_nothing)
     (void)snprintf(below, sizeof(below), "%s", folder_path(root, "below"));
     static const char *const names[] = {"..", ".", "../up", "/tmp"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct log_place place = place_of(3, 0, LOG_STDOUT);
+        struct log_place place = place_of(3, 0, STREAM_STDOUT);
         struct log_file file;
         struct tfe_reason reason;
         memset(place.job.text, 0, sizeof(place.job.text));
         memcpy(place.job.text, names[i], strlen(names[i]));
-        log_file_init(&file);
-        assert_false(log_file_write(&file, below, &place, 0, LOST(0), "x\n", 2, &reason));
+        log_file_init(&file, below, 0, &place);
+        assert_false(log_file_write(&file, LOST(0), "x\n", 2, &reason));
         log_file_done(&file);
     }
     assert_string_equal(text_of("run-2/epoch-3/rank-0.stdout"), "?");
@@ -187,8 +187,7 @@ TEST_IN(logs, what_is_there_is_never_written_over)
 {
     for (int i = 0; i < 3; i++) {
         struct log_writer *w = writer(0);
-        struct log_place place = place_of(1, 0, LOG_STDOUT);
-        struct output_stream *file = stream_open(w, &place);
+        struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
         say(file, i == 0 ? "first\n" : i == 1 ? "second\n" : "third\n");
         stream_close(file);
         log_writer_free(w, PATIENCE_MS);
@@ -201,8 +200,7 @@ TEST_IN(logs, what_is_there_is_never_written_over)
 TEST_IN(logs, a_long_one_is_moved_aside_between_two_lines)
 {
     struct log_writer *w = writer(4096);
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct output_stream *file = stream_open(w, &place);
+    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
     char line[64];
     for (int i = 0; i < 1000; i++) { /* 20 bytes each */
         snprintf(line, sizeof(line), "line %013d\n", i);
@@ -224,12 +222,12 @@ TEST_IN(logs, a_long_one_is_moved_aside_between_two_lines)
 TEST_IN(logs, a_line_longer_than_a_file_is_cut)
 {
     struct log_file file;
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct log_place place = place_of(1, 0, STREAM_STDOUT);
     struct tfe_reason reason;
-    log_file_init(&file);
+    log_file_init(&file, root, 4096, &place);
     char text[10000];
     memset(text, 'x', sizeof(text));
-    assert_true(log_file_write(&file, root, &place, 4096, LOST(0), text, sizeof(text), &reason));
+    assert_true(log_file_write(&file, LOST(0), text, sizeof(text), &reason));
     log_file_done(&file);
     assert_int_equal(strlen(text_of("mnist/latest/rank-0.stdout.old")), 4096);
     assert_int_equal(strlen(text_of("mnist/latest/rank-0.stdout")), sizeof(text) - 2 * 4096);
@@ -239,24 +237,23 @@ TEST_IN(logs, a_line_longer_than_a_file_is_cut)
 TEST_IN(logs, a_full_disk_loses_whole_lines_and_counts_them)
 {
     struct log_file file;
-    struct log_place place = place_of(1, 0, LOG_STDERR);
+    struct log_place place = place_of(1, 0, STREAM_STDERR);
     struct tfe_reason reason;
     struct rlimit before, tight;
-    log_file_init(&file);
-    assert_true(log_file_write(&file, root, &place, 0, LOST(0), "begin\n", 6, &reason));
+    log_file_init(&file, root, 0, &place);
+    assert_true(log_file_write(&file, LOST(0), "begin\n", 6, &reason));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     tight = before;
     tight.rlim_cur = 10;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
-    assert_false(
-        log_file_write(&file, root, &place, 0, LOST(0), "cut here\nlost\nlost, too", 23, &reason));
+    assert_false(log_file_write(&file, LOST(0), "cut here\nlost\nlost, too", 23, &reason));
     assert_non_null(strstr(reason.text, "rank-0.stderr"));
-    assert_false(log_file_write(&file, root, &place, 0, LOST(0), " long\nlost", 10, &reason));
+    assert_false(log_file_write(&file, LOST(0), " long\nlost", 10, &reason));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_true(log_file_write(&file, root, &place, 0, ((struct log_loss){2, true}),
-                               " end of it\nback\n", 16, &reason));
+    assert_true(
+        log_file_write(&file, ((struct log_loss){2, true}), " end of it\nback\n", 16, &reason));
     /* The truncated line has ended, so the next lost data does not continue it. */
-    assert_true(log_file_write(&file, root, &place, 0, LOST(3), "whole\n", 6, &reason));
+    assert_true(log_file_write(&file, LOST(3), "whole\n", 6, &reason));
     log_file_done(&file);
     assert_string_equal(text_of("mnist/latest/rank-0.stderr"),
                         "begin\ncut \ntfe-agent: 6 lines were lost here\nback\n"
@@ -266,16 +263,16 @@ TEST_IN(logs, a_full_disk_loses_whole_lines_and_counts_them)
 TEST_IN(logs, a_folder_that_was_cleared_away_is_made_anew)
 {
     struct log_file file;
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct log_place place = place_of(1, 0, STREAM_STDOUT);
     struct tfe_reason reason;
     char text[3000]; /* an unfinished line and a finished one */
     memset(text, 'x', sizeof(text));
-    log_file_init(&file);
-    assert_true(log_file_write(&file, root, &place, 4096, LOST(0), text, sizeof(text), &reason));
+    log_file_init(&file, root, 4096, &place);
+    assert_true(log_file_write(&file, LOST(0), text, sizeof(text), &reason));
     folder_remove(folder_path(root, "mnist"));
     text[sizeof(text) - 1] = '\n';
-    assert_false(log_file_write(&file, root, &place, 4096, LOST(0), text, sizeof(text), &reason));
-    assert_true(log_file_write(&file, root, &place, 4096, LOST(0), "here\n", 5, &reason));
+    assert_false(log_file_write(&file, LOST(0), text, sizeof(text), &reason));
+    assert_true(log_file_write(&file, LOST(0), "here\n", 5, &reason));
     log_file_done(&file);
     /* The new file begins with a complete line. */
     assert_string_equal(text_of("mnist/latest/rank-0.stdout"),
@@ -288,7 +285,7 @@ TEST_IN(logs, a_directory_that_cannot_be_written_is_named_at_once)
     struct tfe_reason reason;
     folder_write(folder_path(root, "file"), "");
     struct log_writer_options options = {
-        .root = folder_path(root, "file"), .base = base, .ring = &ring};
+        .root = folder_path(root, "file"), .base = base, .ring = &ring, .job = &job};
     assert_int_equal(log_writer_new(&options, &w, &reason), TFE_ESYS);
     assert_non_null(strstr(reason.text, "--log-dir"));
     options.root = folder_path(root, "file/below");
@@ -306,18 +303,18 @@ TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
     struct tfe_reason reason;
     struct stat st;
     struct log_file file;
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
+    struct log_place place = place_of(1, 0, STREAM_STDOUT);
     char link[64];
     char at[64];
     snprintf(link, sizeof(link), "%s/link", root);
     snprintf(at, sizeof(at), "%s/logs", root);
     assert_int_equal(mkdir(folder_path(root, "elsewhere"), 0700), 0);
     assert_int_equal(symlink(folder_path(root, "elsewhere"), link), 0);
-    struct log_writer_options options = {.root = link, .base = base, .ring = &ring};
+    struct log_writer_options options = {.root = link, .base = base, .ring = &ring, .job = &job};
     assert_int_equal(log_writer_new(&options, &w, &reason), TFE_ESYS);
     assert_non_null(strstr(reason.text, "without following a link"));
-    log_file_init(&file);
-    assert_true(log_file_write(&file, at, &place, 0, LOST(0), "x\n", 2, &reason));
+    log_file_init(&file, at, 0, &place);
+    assert_true(log_file_write(&file, LOST(0), "x\n", 2, &reason));
     log_file_done(&file);
     assert_int_equal(stat(at, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0700);
@@ -326,9 +323,10 @@ TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
     assert_int_equal(stat(folder_path(root, "logs/mnist/latest/rank-0.stdout"), &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     place.run = 3;
+    log_file_init(&file, at, 0, &place);
     assert_int_equal(symlink(folder_path(root, "elsewhere"), folder_path(root, "logs/mnist/run-3")),
                      0);
-    assert_false(log_file_write(&file, at, &place, 0, LOST(0), "x\n", 2, &reason));
+    assert_false(log_file_write(&file, LOST(0), "x\n", 2, &reason));
     log_file_done(&file);
     assert_int_equal(rmdir(folder_path(root, "elsewhere")), 0); /* empty */
 }
@@ -368,8 +366,7 @@ static unsigned long_lines_in(const char *name, const char *last, unsigned *ret_
 TEST_IN(logs, what_waits_for_the_disk_is_bounded)
 {
     struct log_writer *w = writer(0);
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct output_stream *file = stream_open(w, &place);
+    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
     long began = folder_ms();
     unsigned printed = 0;
     for (; !log_writer_is_behind(w) && printed < 512; printed++) {
@@ -387,8 +384,7 @@ TEST_IN(logs, what_waits_for_the_disk_is_bounded)
 TEST_IN(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_counted)
 {
     struct log_writer *w = writer(0);
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct output_stream *file = stream_open(w, &place);
+    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
     disk_hangs = true;
     unsigned printed = 0;
     for (; !log_writer_is_behind(w); printed++) {
@@ -419,10 +415,8 @@ TEST_IN(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_count
 TEST_IN(logs, a_line_whose_beginning_was_lost_is_lost_as_a_whole)
 {
     struct log_writer *w = writer(0);
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct output_stream *file = stream_open(w, &place);
-    place.rank = 1;
-    struct output_stream *other = stream_open(w, &place);
+    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
+    struct output_stream *other = stream_open(w, 1, 1, STREAM_STDOUT);
     disk_hangs = true;
     for (size_t i = 0; i < LOG_QUEUE_MAX / sizeof(long_line) + 2; i++) {
         print_long(other);
@@ -443,8 +437,7 @@ TEST_IN(logs, a_line_whose_beginning_was_lost_is_lost_as_a_whole)
 TEST_IN(logs, a_line_printed_in_parts_is_written_at_once_and_once)
 {
     struct log_writer *w = writer(0);
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct output_stream *file = stream_open(w, &place);
+    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
     output_ring_add(&ring, file, RECORD_PART, clock_wall(), "be", 2, 0);
     WAIT_UNTIL(strcmp(text_of("mnist/latest/rank-0.stdout"), "be") == 0);
     output_ring_add(&ring, file, RECORD_PART, clock_wall(), "gin", 3, 0);
@@ -459,8 +452,7 @@ TEST_IN(logs, a_line_printed_in_parts_is_written_at_once_and_once)
 TEST_IN(logs, what_has_been_written_makes_room)
 {
     struct log_writer *w = writer(0);
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct output_stream *file = stream_open(w, &place);
+    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
     struct stat st;
     for (size_t n = sizeof(long_line); n <= 2 * OUTPUT_RING_BYTES; n += sizeof(long_line)) {
         print_long(file);
@@ -477,10 +469,8 @@ TEST_IN(logs, what_has_been_written_makes_room)
 TEST_IN(logs, what_was_lost_last_is_counted_when_the_file_is_closed)
 {
     struct log_writer *w = writer(0);
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct output_stream *file = stream_open(w, &place);
-    place.rank = 1;
-    struct output_stream *other = stream_open(w, &place);
+    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
+    struct output_stream *other = stream_open(w, 1, 1, STREAM_STDOUT);
     disk_hangs = true;
     for (size_t i = 0; i < LOG_QUEUE_MAX / sizeof(long_line) + 2; i++) {
         print_long(other);
@@ -528,12 +518,11 @@ static void on_send(void *ctx, const struct tfe_msg *msg)
 TEST_IN(logs, a_client_gets_each_line_once_from_file_and_ring)
 {
     struct log_writer *w = writer(0);
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct output_stream *file = stream_open(w, &place);
+    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
     struct log_serve *serve = log_serve_new(&(struct log_serve_options){.base = base,
                                                                         .ring = &ring,
                                                                         .logs = w,
-                                                                        .job = &place.job,
+                                                                        .job = &job,
                                                                         .has_room = has_room,
                                                                         .send = on_send});
     char line[1024];
@@ -584,8 +573,7 @@ TEST_IN(logs, a_full_disk_is_reported_once_and_so_is_its_end)
     assert_true(dup2(log, STDERR_FILENO) >= 0);
     struct log_writer *w = writer(0);
     for (uint32_t rank = 0; rank < 3; rank++) {
-        struct log_place place = place_of(1, rank, LOG_STDOUT);
-        files[rank] = stream_open(w, &place);
+        files[rank] = stream_open(w, 1, rank, STREAM_STDOUT);
     }
     n_failed = 0;
     disk_is_full = true;
@@ -704,7 +692,7 @@ TEST_IN(logs, the_writer_removes_old_ones_when_it_starts)
     struct log_writer *w;
     struct tfe_reason reason;
     struct log_writer_options options = {
-        .root = root, .keep_ms = 7u * 86400000u, .base = base, .ring = &ring};
+        .root = root, .keep_ms = 7u * 86400000u, .base = base, .ring = &ring, .job = &job};
     assert_int_equal(log_writer_new(&options, &w, &reason), 0);
     long give_up = folder_ms() + PATIENCE_MS;
     while (access(folder_path(root, "mnist/run-1"), F_OK) == 0) {
@@ -722,12 +710,11 @@ TEST_IN(logs, a_file_in_use_is_never_old)
     struct log_writer_options options = {.root = root,
                                          .keep_ms = 4000,
                                          .base = base,
-                                         .ring = &ring}; /* files are checked four times as often */
+                                         .ring = &ring,
+                                         .job = &job}; /* files are checked four times as often */
     assert_int_equal(log_writer_new(&options, &w, &reason), 0);
-    struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct output_stream *silent = stream_open(w, &place);
-    place.rank = 1;
-    struct output_stream *other = stream_open(w, &place);
+    struct output_stream *silent = stream_open(w, 1, 0, STREAM_STDOUT);
+    struct output_stream *other = stream_open(w, 1, 1, STREAM_STDOUT);
     say(silent, "one\n");
     WAIT_UNTIL(strcmp(text_of("mnist/latest/rank-0.stdout"), "one\n") == 0);
     const unsigned hanging = n_hanging;
