@@ -18,7 +18,6 @@
 #include "common/base/clock.h"
 #include "common/base/heap.h"
 #include "common/base/timer.h"
-#include "common/cli/log.h"
 #include "common/text/escape.h"
 
 /* Maximum size of one write: what a pipe accepts atomically, so that lines of several writers do
@@ -110,27 +109,10 @@ static ssize_t write_some(const struct console *console, size_t n)
     return write(console->fd, evbuffer_pullup(console->queue, (ssize_t)n), n);
 }
 
-static void log_lost(struct console *console, uint64_t lines, const char *reason)
-{
-    if (loss_add(&console->loss_report, lines)) {
-        log_warn("output_not_taken", LOG_S("stream", msg_stream_name(console->stream)),
-                 LOG_U("lost_lines", console->loss_report.lines), LOG_S("reason", reason));
-    }
-}
-
-static void log_recovered(struct console *console)
-{
-    uint64_t lines;
-    if (loss_end(&console->loss_report, &lines)) {
-        log_info("output_taken_again", LOG_S("stream", msg_stream_name(console->stream)),
-                 LOG_U("lost_lines", lines));
-    }
-}
-
 static void count_lost(struct console *console, uint64_t lines)
 {
     console->lost += lines;
-    log_lost(console, lines, "the reader is too slow");
+    loss_add(&console->loss_report, lines, "the reader is too slow");
 }
 
 /* Appends "[name] line", after a note if lines before it were lost. */
@@ -161,7 +143,7 @@ static void put_line(struct console *console, const struct output_stream *stream
     space.iov_len = (size_t)(at - (char *)space.iov_base);
     evbuffer_commit_space(console->queue, &space, 1);
     console->lost = 0;
-    log_recovered(console);
+    loss_end(&console->loss_report);
 }
 
 static bool is_shown(const struct console *console, const struct output_record *record)
@@ -185,7 +167,7 @@ static size_t fill(struct console *console)
         if (left == 0 || !is_shown(console, record)) {
             output_cursor_advance(cursor);
         } else if (console->dead) {
-            log_lost(console, output_count_lines(line, left), "it has no reader");
+            loss_add(&console->loss_report, output_count_lines(line, left), "it has no reader");
             output_cursor_advance(cursor);
         } else {
             size_t n;
@@ -220,7 +202,8 @@ static void push(struct console *console)
              * continues in either case. */
             console->dead = errno != ENOSPC && errno != EDQUOT && errno != EIO;
             const char *lines = (const char *)evbuffer_pullup(console->queue, -1);
-            log_lost(console, lines ? output_count_lines(lines, left) : 1, strerror(errno));
+            loss_add(&console->loss_report, lines ? output_count_lines(lines, left) : 1,
+                     strerror(errno));
             n = (ssize_t)left;
         }
         evbuffer_drain(console->queue, (size_t)n);
@@ -284,6 +267,9 @@ struct console *console_new(struct event_base *base, struct output_ring *ring,
     console->ring = ring;
     console->stream = stream;
     console->caught_up = caught_up;
+    console->loss_report = (struct loss_report){.event = "output_not_taken",
+                                                .end_event = "output_taken_again",
+                                                .stream = msg_stream_name(stream)};
     console->cursor = (struct output_cursor){.on_more = flush, .on_lost = on_lost, .ctx = console};
     output_cursor_add(ring, &console->cursor, NULL);
     reopen(console, fd);

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include "agent/output/log_place.h"
 #include "agent/output/output_ring.h"
@@ -19,7 +18,6 @@ struct log_found;
 
 /* Reads the files of one epoch one after the other. */
 struct log_reader {
-    TAILQ_ENTRY(log_reader) link; /* list element of the writer */
     /* Request. */
     struct tfe_id job;
     uint64_t epoch;

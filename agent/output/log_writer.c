@@ -23,112 +23,80 @@
 #define PRUNE_STEP_MS 500
 #define PRUNE_EVERY_MS 3600000
 
-enum chunk_kind { CHUNK_OPEN, CHUNK_WRITE, CHUNK_CLOSE, CHUNK_READ };
+enum task_kind { TASK_OPEN, TASK_WRITE, TASK_CLOSE, TASK_READ };
 
-/* A job for the thread. */
-struct chunk {
-    TAILQ_ENTRY(chunk) link;
-    enum chunk_kind kind;
+/* A task for the thread, which returns it to the event loop. */
+struct task {
+    TAILQ_ENTRY(task) link;
+    enum task_kind kind;
     struct log_target *target;
-    struct log_reader *reader;   /* for CHUNK_READ */
+    struct log_reader *reader;   /* for TASK_READ */
     struct log_loss lost_before; /* because the disk was too slow */
+    /* Result of a write. */
+    bool has_failed;
+    uint64_t lost_lines;
+    struct tfe_reason reason;
     size_t n;
     char bytes[];
 };
+TAILQ_HEAD(tasks, task);
 
 struct log_target {
-    LIST_ENTRY(log_target) link; /* element of the thread's list of open targets */
-    struct log_loss lost;        /* event loop only: since the last chunk */
+    LIST_ENTRY(log_target) link; /* thread only: element of the list of open targets */
     struct log_file file;        /* thread only */
-    bool failing;                /* thread only: the last write failed */
+    struct log_loss lost;        /* since the last task */
+    bool is_failing;             /* the last write failed */
 };
 
 struct log_writer {
     struct log_writer_options options;
     char *root;
     struct worker *worker;
+    /* State of the event loop. */
+    struct output_cursor cursor;
+    struct loss_report loss_report;
+    unsigned n_failing;    /* number of files whose last write failed */
+    unsigned n_tasks;      /* number of tasks that the thread has not returned */
+    size_t queued;         /* their size in memory */
+    struct tfe_mono moved; /* when a task was last returned or the thread was idle */
     /* State of the thread. */
     LIST_HEAD(, log_target) targets;
     struct tfe_mono prune_at;
-    unsigned failing;          /* number of files whose last write failed */
-    struct loss_report failed; /* lines that could not be written */
-    /* State of the event loop. */
-    struct output_cursor cursor;
-    struct loss_report overflow; /* lines lost because the disk was too slow */
     /* Shared state, protected by the worker's lock. */
-    TAILQ_HEAD(chunks, chunk) chunks;
-    size_t queued;
-    bool is_waiting;       /* the event loop waits for space in the queue */
-    struct tfe_mono moved; /* when the thread last finished a chunk or was idle */
-    bool ending;
-    TAILQ_HEAD(, log_reader) read; /* readers whose step is complete */
+    struct tasks todo, done;
+    bool is_ending;
 };
 
 /* --- thread --- */
 
-static void log_lost(const struct loss_report *loss_report, const char *reason)
+static void write_to_file(struct task *task)
 {
-    log_warn("logs_not_written", LOG_U("lost_lines", loss_report->lines), LOG_S("reason", reason));
+    struct log_file *file = &task->target->file;
+    const uint64_t lost = file->failed;
+    task->has_failed =
+        !log_file_write(file, task->lost_before, task->bytes, task->n, &task->reason);
+    task->lost_lines = file->failed - lost;
 }
 
-static void log_recovered(struct loss_report *loss_report)
+static void execute(struct log_writer *w, struct task *task)
 {
-    uint64_t lines;
-    if (loss_end(loss_report, &lines)) {
-        log_info("logs_written_again", LOG_U("lost_lines", lines));
-    }
-}
-
-/* Records the result of a write. Failures are reported for all files together. */
-static void report(struct log_writer *w, struct log_target *target, bool good, const char *reason,
-                   uint64_t lost)
-{
-    if (target->failing == good) {
-        target->failing = !good;
-        w->failing += good ? -1U : 1U;
-    }
-    if (!good && loss_add(&w->failed, lost)) {
-        log_lost(&w->failed, reason);
-    } else if (w->failing == 0) {
-        log_recovered(&w->failed);
-    }
-}
-
-static void write_chunk(struct log_writer *w, const struct chunk *chunk)
-{
-    struct log_target *target = chunk->target;
-    struct tfe_reason reason = {.text = ""};
-    uint64_t failed = target->file.failed;
-    bool good = log_file_write(&target->file, chunk->lost_before, chunk->bytes, chunk->n, &reason);
-    report(w, target, good, reason.text, target->file.failed - failed);
-}
-
-static void close_target(struct log_writer *w, struct log_target *target)
-{
-    LIST_REMOVE(target, link);
-    w->failing -= target->failing;
-    log_file_done(&target->file);
-    free(target);
-}
-
-static void chunk_execute(struct log_writer *w, struct chunk *chunk)
-{
-    switch (chunk->kind) {
-    case CHUNK_OPEN:
-        LIST_INSERT_HEAD(&w->targets, chunk->target, link);
-        write_chunk(w, chunk); /* writes no data, but creates the file */
+    switch (task->kind) {
+    case TASK_OPEN:
+        LIST_INSERT_HEAD(&w->targets, task->target, link);
+        write_to_file(task); /* writes no data, but creates the file */
         return;
-    case CHUNK_WRITE:
-        write_chunk(w, chunk);
+    case TASK_WRITE:
+        write_to_file(task);
         return;
-    case CHUNK_READ:
-        log_reader_step(chunk->reader, w->root);
+    case TASK_READ:
+        log_reader_step(task->reader, w->root);
         return;
-    case CHUNK_CLOSE:
-        if (chunk->lost_before.lines || chunk->target->file.lost.lines) {
-            write_chunk(w, chunk); /* last chance to note the lost lines */
+    case TASK_CLOSE:
+        if (task->lost_before.lines || task->target->file.lost.lines) {
+            write_to_file(task); /* last chance to note the lost lines */
         }
-        close_target(w, chunk->target);
+        LIST_REMOVE(task->target, link);
+        log_file_done(&task->target->file);
         return;
     }
 }
@@ -153,64 +121,53 @@ static void run(void *ctx)
 {
     struct log_writer *w = ctx;
     worker_lock(w->worker);
-    while (!TAILQ_EMPTY(&w->chunks) || !w->ending) {
-        struct chunk *chunk = TAILQ_FIRST(&w->chunks);
-        if (!chunk && tfe_mono_before(clock_mono(), w->prune_at)) {
-            w->moved = clock_mono();
-            worker_wait(w->worker, w->prune_at);
-            continue;
-        }
-        if (chunk) {
-            TAILQ_REMOVE(&w->chunks, chunk, link);
-        }
-        worker_unlock(w->worker);
-        if (chunk) {
-            chunk_execute(w, chunk);
-        } else {
-            prune(w);
-        }
-        worker_lock(w->worker);
-        w->queued -= chunk ? chunk->n : 0;
-        w->moved = clock_mono();
-        if (chunk && chunk->reader) {
-            TAILQ_INSERT_TAIL(&w->read, chunk->reader, link);
-        }
-        if ((chunk && chunk->reader) || (w->is_waiting && w->queued <= LOG_QUEUE_MAX / 2)) {
-            w->is_waiting = false;
+    while (!TAILQ_EMPTY(&w->todo) || !w->is_ending) {
+        struct task *task = TAILQ_FIRST(&w->todo);
+        if (task) {
+            TAILQ_REMOVE(&w->todo, task, link);
+            worker_unlock(w->worker);
+            execute(w, task);
+            worker_lock(w->worker);
+            TAILQ_INSERT_TAIL(&w->done, task, link);
             worker_notify(w->worker);
+        } else if (tfe_mono_before(clock_mono(), w->prune_at)) {
+            worker_wait(w->worker, w->prune_at);
+        } else {
+            worker_unlock(w->worker);
+            prune(w);
+            worker_lock(w->worker);
         }
-        free(chunk);
     }
     worker_unlock(w->worker);
 }
 
 /* --- event loop --- */
 
-/* Returns a chunk with a copy of n bytes, or NULL if out of memory. */
-static struct chunk *chunk_new(enum chunk_kind kind, struct log_target *target, const char *bytes,
-                               size_t n)
+/* Returns a task with a copy of n bytes, or NULL if out of memory. */
+static struct task *task_new(enum task_kind kind, struct log_target *target, const char *bytes,
+                             size_t n)
 {
-    struct chunk *chunk = malloc(sizeof(*chunk) + n);
-    if (chunk) {
-        *chunk = (struct chunk){.kind = kind, .target = target, .n = n};
-        memcpy(chunk->bytes, bytes, n);
+    struct task *task = malloc(sizeof(*task) + n);
+    if (task) {
+        *task = (struct task){.kind = kind, .target = target, .n = n};
+        memcpy(task->bytes, bytes, n);
         if (target) {
-            chunk->lost_before = target->lost;
+            task->lost_before = target->lost;
             target->lost = (struct log_loss){0};
         }
     }
-    return chunk;
+    return task;
 }
 
-static void queue(struct log_writer *w, struct chunk *chunk)
+static void queue(struct log_writer *w, struct task *task)
 {
-    worker_lock(w->worker);
-    if (TAILQ_EMPTY(&w->chunks)) {
+    if (w->n_tasks++ == 0) {
         w->moved = clock_mono();
-        worker_wake(w->worker);
     }
-    TAILQ_INSERT_TAIL(&w->chunks, chunk, link);
-    w->queued += chunk->n;
+    w->queued += sizeof(*task) + task->n;
+    worker_lock(w->worker);
+    TAILQ_INSERT_TAIL(&w->todo, task, link);
+    worker_wake(w->worker);
     worker_unlock(w->worker);
 }
 
@@ -218,8 +175,8 @@ struct log_target *log_writer_open(struct log_writer *w, uint32_t run,
                                    const struct output_stream *stream)
 {
     struct log_target *target = calloc(1, sizeof(*target));
-    struct chunk *chunk = target ? chunk_new(CHUNK_OPEN, target, "", 0) : NULL;
-    if (!chunk) {
+    struct task *task = target ? task_new(TASK_OPEN, target, "", 0) : NULL;
+    if (!task) {
         free(target);
         return NULL;
     }
@@ -227,16 +184,14 @@ struct log_target *log_writer_open(struct log_writer *w, uint32_t run,
         .job = *w->options.job, .run = run, .epoch = stream->of.epoch, .stream = stream->of.stream};
     memcpy(place.owner, stream->owner, sizeof(place.owner));
     log_file_init(&target->file, w->root, w->options.max_bytes, &place);
-    queue(w, chunk);
+    queue(w, task);
     return target;
 }
 
 bool log_writer_is_behind(const struct log_writer *w)
 {
-    worker_lock(w->worker);
-    bool has_progressed = tfe_mono_sub(clock_mono(), w->moved) < LOG_PATIENCE_MS;
-    worker_unlock(w->worker);
-    return has_progressed && output_cursor_lag(w->options.ring, &w->cursor) > LOG_LAG_MAX;
+    return tfe_mono_sub(clock_mono(), w->moved) < LOG_PATIENCE_MS &&
+           output_cursor_lag(w->options.ring, &w->cursor) > LOG_LAG_MAX;
 }
 
 const struct output_record *log_writer_next(const struct log_writer *w)
@@ -244,18 +199,17 @@ const struct output_record *log_writer_next(const struct log_writer *w)
     return w->cursor.next;
 }
 
-/* Queues a chunk for a record of a file. Returns false if out of memory; a file whose end is lost
+/* Queues a task for a record of a file. Returns false if out of memory; a file whose end is lost
  * stays open until the process ends. */
 static bool pass_record(struct log_writer *w, const struct output_record *record)
 {
-    bool is_end = record->kind == RECORD_END;
-    struct chunk *chunk =
-        chunk_new(is_end ? CHUNK_CLOSE : CHUNK_WRITE, record->stream->file,
-                  record->bytes + record->n_in_part, record->n - record->n_in_part);
-    if (chunk) {
-        queue(w, chunk);
+    const enum task_kind kind = record->kind == RECORD_END ? TASK_CLOSE : TASK_WRITE;
+    struct task *task = task_new(kind, record->stream->file, record->bytes + record->n_in_part,
+                                 record->n - record->n_in_part);
+    if (task) {
+        queue(w, task);
     }
-    return chunk;
+    return task;
 }
 
 /* Counts the lines of a record that the thread will not receive, or closes the file. */
@@ -271,28 +225,17 @@ static void on_lost(void *ctx, const struct output_record *record, size_t offset
         output_count_lines(record->bytes + record->n_in_part, record->n - record->n_in_part);
     target->lost.lines += lines;
     target->lost.mid_line = lines && record->bytes[record->n - 1] != '\n';
-    if (lines && loss_add(&w->overflow, lines)) {
-        log_lost(&w->overflow, "the disk is slower than the trainers, or hangs");
+    if (lines) {
+        loss_add(&w->loss_report, lines, "the disk is slower than the trainers, or hangs");
     }
-}
-
-static bool has_space(struct log_writer *w, size_t limit)
-{
-    worker_lock(w->worker);
-    w->is_waiting = w->queued >= limit;
-    bool has_space = !w->is_waiting;
-    worker_unlock(w->worker);
-    return has_space;
 }
 
 /* Passes records to the thread until limit bytes wait for it. */
 static void pass_records(struct log_writer *w, size_t limit)
 {
     const struct output_record *record;
-    while ((record = w->cursor.next) && has_space(w, limit)) {
-        if (record->stream->file && pass_record(w, record)) {
-            log_recovered(&w->overflow);
-        } else {
+    while ((record = w->cursor.next) && w->queued < limit) {
+        if (!record->stream->file || !pass_record(w, record)) {
             on_lost(w, record, 0);
         }
         output_cursor_advance(&w->cursor);
@@ -308,34 +251,66 @@ static void on_more(void *ctx)
 
 void log_writer_read(struct log_writer *w, struct log_reader *reader)
 {
-    struct chunk *chunk = chunk_new(CHUNK_READ, NULL, "", 0);
-    if (!chunk) {
+    struct task *task = task_new(TASK_READ, NULL, "", 0);
+    if (!task) {
         reader->done = true;
         reader->n = 0;
         return;
     }
-    chunk->reader = reader;
+    task->reader = reader;
     reader->busy = true;
-    queue(w, chunk);
+    queue(w, task);
+}
+
+/* --- results --- */
+
+/* Reports the result of a write. Failures are reported for all files together. */
+static void report(struct log_writer *w, const struct task *task)
+{
+    struct log_target *target = task->target;
+    if (target->is_failing != task->has_failed) {
+        target->is_failing = task->has_failed;
+        w->n_failing += task->has_failed ? 1U : -1U;
+    }
+    if (task->has_failed) {
+        loss_add(&w->loss_report, task->lost_lines, task->reason.text);
+    } else if (w->n_failing == 0) {
+        loss_end(&w->loss_report);
+    }
+    if (task->kind == TASK_CLOSE) {
+        w->n_failing -= target->is_failing;
+        free(target);
+    }
+}
+
+static void finish(struct log_writer *w, struct task *task)
+{
+    struct log_reader *reader = task->reader;
+    w->n_tasks--;
+    w->queued -= sizeof(*task) + task->n;
+    w->moved = clock_mono();
+    if (!reader) {
+        report(w, task);
+    } else if (reader->dropped) {
+        log_reader_free(reader);
+    } else {
+        reader->busy = false;
+        reader->on_read(reader->ctx);
+    }
+    free(task);
 }
 
 static void on_notify(void *ctx)
 {
     struct log_writer *w = ctx;
-    struct log_reader *reader;
+    struct tasks done = TAILQ_HEAD_INITIALIZER(done);
     worker_lock(w->worker);
-    while ((reader = TAILQ_FIRST(&w->read))) {
-        TAILQ_REMOVE(&w->read, reader, link);
-        worker_unlock(w->worker);
-        reader->busy = false;
-        if (reader->dropped) {
-            log_reader_free(reader);
-        } else {
-            reader->on_read(reader->ctx);
-        }
-        worker_lock(w->worker);
-    }
+    TAILQ_CONCAT(&done, &w->done, link);
     worker_unlock(w->worker);
+    for (struct task *task; (task = TAILQ_FIRST(&done));) {
+        TAILQ_REMOVE(&done, task, link);
+        finish(w, task);
+    }
     pass_records(w, LOG_QUEUE_MAX);
 }
 
@@ -360,10 +335,9 @@ static int make_root(char *root, struct tfe_reason *reason)
 static void destroy(void *ctx)
 {
     struct log_writer *w = ctx;
-    struct log_reader *reader;
-    while ((reader = TAILQ_FIRST(&w->read))) {
-        TAILQ_REMOVE(&w->read, reader, link);
-        log_reader_free(reader);
+    for (struct task *task; (task = TAILQ_FIRST(&w->done));) {
+        TAILQ_REMOVE(&w->done, task, link);
+        finish(w, task);
     }
     free(w->root);
     free(w);
@@ -379,12 +353,13 @@ int log_writer_new(const struct log_writer_options *options, struct log_writer *
         return TFE_ENOMEM;
     }
     LIST_INIT(&w->targets);
-    TAILQ_INIT(&w->chunks);
-    TAILQ_INIT(&w->read);
+    TAILQ_INIT(&w->todo);
+    TAILQ_INIT(&w->done);
     w->cursor = (struct output_cursor){.on_more = on_more, .on_lost = on_lost, .ctx = w};
     w->options = *options;
     w->prune_at = options->keep_ms ? clock_mono() : TFE_MONO_NEVER;
-    w->moved = clock_mono();
+    w->loss_report =
+        (struct loss_report){.event = "logs_not_written", .end_event = "logs_written_again"};
     int rc = make_root(w->root, reason);
     if (rc == 0) {
         const struct worker_config config = {.stack = STACK_BYTES,
@@ -416,7 +391,7 @@ void log_writer_free(struct log_writer *w, uint32_t timeout_ms)
     pass_records(w, SIZE_MAX);
     output_cursor_remove(&w->cursor);
     worker_lock(w->worker);
-    w->ending = true;
+    w->is_ending = true;
     worker_wake(w->worker);
     worker_unlock(w->worker);
     if (!worker_free(w->worker, timeout_ms)) {

@@ -16,7 +16,7 @@
 
 static char root[FOLDER_BYTES];
 
-/* Replaces write(2) of the writer's thread (--wrap=write): blocks on a hanging disk,
+/* Replaces write(2) of the writer's thread to files (--wrap=write): blocks on a hanging disk,
  * fails on a full one. */
 static atomic_bool disk_hangs;
 static atomic_bool disk_is_full;
@@ -28,7 +28,9 @@ ssize_t __real_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_write(int fd, const void *bytes, size_t n)
 {
-    if (fd == STDERR_FILENO || pthread_equal(pthread_self(), own_thread)) {
+    struct stat st;
+    bool is_file = fd != STDERR_FILENO && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    if (!is_file || pthread_equal(pthread_self(), own_thread)) {
         return __real_write(fd, bytes, n);
     }
     n_hanging += disk_hangs;
