@@ -1,5 +1,4 @@
-/* agent/script_channel/scripts.c: datagram socket in a private directory, and the state of the
- * scripts that use it. */
+/* agent/script_channel/scripts.c: the state of the scripts that use the channel. */
 #include "agent/script_channel/scripts.h"
 
 #include <errno.h>
@@ -8,16 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "agent/os/private_dir.h"
-#include "agent/os/proc.h"
 #include "agent/os/trainer_user.h"
 #include "agent/script_channel/checkpoints.h"
 #include "agent/script_channel/script_message.h"
+#include "agent/script_channel/script_socket.h"
 #include "agent/script_channel/state_memory.h"
 #include "agent/script_channel/trainer_tmp.h"
 #include "common/base/clock.h"
@@ -37,8 +33,6 @@
 #define LAST_MESSAGES_MAX 512
 /* Retry interval for messages to a script whose queue is full. */
 #define RETRY_MS 50
-/* Maximum number of processes between a trainer and the sender of its messages. */
-#define SENDER_DEPTH_MAX 64
 /* Maximum number of verified senders per epoch. */
 #define KNOWN_MAX 64
 
@@ -178,42 +172,13 @@ static bool send_to(struct scripts *s, uint32_t local, const char *text, size_t 
     if (n == 0) {
         return false; /* out of memory */
     }
-    char name[PATH_BYTES];
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    snprintf(name, sizeof name, PRIVATE_DIR_SCRIPT "%d", (int)script->pid);
-    /* O_NOFOLLOW: otherwise a trainer's user could redirect root's messages to another socket. */
-    int there = openat(s->dir.fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    snprintf(to.sun_path, sizeof(to.sun_path), "/proc/self/fd/%d", there);
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
-    struct iovec part = {.iov_base = (void *)(uintptr_t)text, .iov_len = n};
-    struct msghdr message = {
-        .msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &part, .msg_iovlen = 1};
-    if (file >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof(control.bytes);
-        control.align.cmsg_level = SOL_SOCKET;
-        control.align.cmsg_type = SCM_RIGHTS;
-        control.align.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.align), &file, sizeof(int));
+    int rc = script_socket_send(s->fd, s->dir.fd, script->pid, text, n, file);
+    if (rc == TFE_ESYS) {
+        log_debug("script_gone", LOG_U("local_rank", local), LOG_I("pid", script->pid));
+        script->pid = 0;
+        mark_changed(s, local);
     }
-    ssize_t sent = there < 0 ? -1 : sendmsg(s->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    int error = errno;
-    fd_close(&there);
-    errno = error;
-    if (sent >= 0) {
-        return true;
-    }
-    if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR ||
-        errno == EMFILE || errno == ENFILE) {
-        return false;
-    }
-    log_debug("script_gone", LOG_U("local_rank", local), LOG_I("pid", script->pid));
-    script->pid = 0;
-    mark_changed(s, local);
-    return true;
+    return rc != TFE_ESTATE;
 }
 
 /* Sends the script's pending messages. Returns false if some remain. */
@@ -429,36 +394,6 @@ void scripts_printed(struct scripts *s, uint32_t local, struct script_message *p
     }
 }
 
-/* Gets the sender's credentials, which the kernel adds because of SO_PASSCRED. Returns false
- * if they are missing. */
-static bool sender_of(struct msghdr *message, struct ucred *ret)
-{
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
-            c->cmsg_len == CMSG_LEN(sizeof(*ret))) {
-            memcpy(ret, CMSG_DATA(c), sizeof(*ret));
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Returns false if pid is known not to be a descendant of root. A process of another pid
- * namespace (pid 0) or one that has ended cannot be checked and is accepted. */
-static bool sender_may_be_below(pid_t pid, pid_t root)
-{
-    for (int i = 0; i < SENDER_DEPTH_MAX && pid > 1; i++) {
-        if (pid == root) {
-            return true;
-        }
-        pid = proc_parent(pid);
-        if (pid <= 0) {
-            return true; /* the process has ended, or its parent is in an outer pid namespace */
-        }
-    }
-    return pid == 0 || pid == root; /* root can be the first process of a container */
-}
-
 /* Checks each sender once per epoch, because walking up its parents needs
  * several reads in /proc. */
 static bool sender_is_descendant(struct scripts *s, pid_t pid)
@@ -469,7 +404,7 @@ static bool sender_is_descendant(struct scripts *s, pid_t pid)
             return true;
         }
     }
-    if (!sender_may_be_below(pid, getpid())) {
+    if (!script_socket_may_be_descendant(pid)) {
         return false;
     }
     if (e->n_known < KNOWN_MAX) {
@@ -482,25 +417,16 @@ static bool sender_is_descendant(struct scripts *s, pid_t pid)
 static bool receive_one(struct scripts *s)
 {
     char bytes[SCRIPT_MESSAGE_MAX];
-    union {
-        char bytes[CMSG_SPACE(sizeof(struct ucred))];
-        struct cmsghdr align;
-    } control;
-    struct iovec part = {.iov_base = bytes, .iov_len = sizeof(bytes)};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
-    ssize_t n = recvmsg(s->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (n < 0) {
-        return errno == EINTR;
-    }
-    struct ucred sender = {.pid = 0};
+    struct ucred sender;
     struct script_message m;
     struct tfe_reason reason;
-    if (!sender_of(&message, &sender) || sender.uid != trainer_user_uid()) {
+    ssize_t n = script_socket_receive(s->fd, bytes, sizeof(bytes), &sender);
+    if (n < 0) {
+        return false;
+    }
+    if (sender.uid != trainer_user_uid()) {
         reject_message(s, "it comes from another user", sender.pid);
-    } else if (message.msg_flags & MSG_TRUNC) {
+    } else if ((size_t)n > sizeof(bytes)) {
         reject_message(s, "it is too long", sender.pid);
     } else if (!sender_is_descendant(s, sender.pid)) {
         reject_message(s, "it comes from no process of this agent", sender.pid);
@@ -677,22 +603,13 @@ static int open_socket(struct scripts *s, struct tfe_reason *reason)
     snprintf(s->socket_path, sizeof(s->socket_path), "%s/" PRIVATE_DIR_SOCKET, s->dir.path);
     snprintf(s->preempt_path, sizeof(s->preempt_path), "%s/" PRIVATE_DIR_PREEMPT, s->dir.path);
     snprintf(s->tmp_path, sizeof(s->tmp_path), "%s/" PRIVATE_DIR_TMP, s->dir.path);
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    snprintf(at.sun_path, sizeof(at.sun_path), "%s", s->socket_path);
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        reason_errno(reason, "socket");
-        return TFE_ESYS;
-    }
-    if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) ||
-        bind(fd, (const struct sockaddr *)&at, sizeof(at)) ||
-        (trainer_user()->name && chmod(s->socket_path, 0666)) || trainer_user_give(s->dir.fd)) {
+    s->fd = script_socket_open(s->socket_path);
+    if (s->fd < 0 || trainer_user_give(s->dir.fd)) {
         reason_errno(reason, "bind %s", s->socket_path);
-        close(fd);
+        fd_close(&s->fd);
         return TFE_ESYS;
     }
-    s->fd = fd;
-    s->readable = event_new(s->options.base, fd, EV_READ | EV_PERSIST, on_readable, s);
+    s->readable = event_new(s->options.base, s->fd, EV_READ | EV_PERSIST, on_readable, s);
     must_succeed(s->readable && event_add(s->readable, NULL) == 0);
     return 0;
 }
