@@ -12,7 +12,7 @@
 
 #include "agent/core/agent.h"
 #include "agent/health.h"
-#include "agent/messages.h"
+#include "agent/job_log.h"
 #include "agent/os/prober.h"
 #include "agent/os/responder.h"
 #include "agent/os/termination_file.h"
@@ -82,46 +82,12 @@ struct runner {
     uint64_t hold_epoch;
     bool hold_fresh;
     int64_t start_us; /* when the last START arrived */
-    struct waiting waiting;
+    struct job_log log;
     struct event *import_timer;
     int64_t import_since_us;
-    char stop_reason[MSG_SENTENCE_MAX]; /* reason of the STOP being handled, or "" */
-    /* last lines of the trainer that failed on this node, if they were shown */
-    char shown[MSG_TAIL_MAX + 1];
-    uint32_t rank;       /* rank of the first trainer */
-    bool job_was_over;   /* the first message of the server was that the job is over */
-    bool server_spoke;   /* a server has sent a message */
-    bool trainers_ended; /* the trainers ended before the server stopped them */
-    bool is_sweeping;    /* trainers are ending because the agent kills them */
     bool over;
     int exit_code;
 };
-
-static void log_trace(struct runner *r, const struct agent_trace *trace)
-{
-    const struct join_info *server = r->options->info;
-    _Static_assert((int)AGENT_LEVEL_DEBUG == LOG_DEBUG_ && (int)AGENT_LEVEL_ERROR == LOG_ERROR_,
-                   "the core's levels are the log's");
-    const struct agent_trace_format *words = agent_trace_format(trace->kind);
-    bool is_of_link = trace->kind == AGENT_TRACE_CONNECTING || trace->kind == AGENT_TRACE_JOINED;
-    char endpoint[ENDPOINT_TEXT_MAX];
-    endpoint_format(endpoint, server->host, server->port);
-    /* A trainer's failure is an error, but not if the agent killed the trainer. */
-    bool is_of_trainer = trace->kind == AGENT_TRACE_TRAINER_EXITED;
-    bool is_failure = is_of_trainer && trace->number != 0 && !r->is_sweeping;
-    bool is_end = is_of_trainer || trace->kind == AGENT_TRACE_EXITED;
-    bool is_signal = trace->kind == AGENT_TRACE_DRAINING || (is_end && trace->number > 128);
-    r->trainers_ended = r->trainers_ended || trace->kind == AGENT_TRACE_EXITED;
-    bool has_reason = trace->kind == AGENT_TRACE_STOPPING && r->stop_reason[0];
-    char name[SIGNAL_NAME_MAX];
-    LOG_AT(is_failure ? LOG_ERROR_ : (enum log_level)words->level, words->name,
-           LOG_S("endpoint", is_of_link ? endpoint : NULL),
-           LOG_U(trace->epoch ? "epoch" : NULL, trace->epoch), LOG_U(words->rank, trace->rank),
-           LOG_U(is_signal ? NULL : words->number, trace->number),
-           LOG_S("signal", is_signal ? signal_name((int)trace->number & 127, name) : NULL),
-           LOG_S(is_of_trainer && r->is_sweeping ? "by" : NULL, "tfe-agent"),
-           LOG_S(words->text, has_reason ? r->stop_reason : trace->text));
-}
 
 static void on_event(void *ctx, const struct agent_event *event);
 
@@ -158,7 +124,7 @@ static void on_health(void *ctx, const char *reason)
     report_check(r->report, reason);
     if (reason && r->hold_pending) {
         snprintf(sentence, sizeof sentence, "a check of this machine failed: %s", reason);
-        waiting_log(&r->waiting, sentence, 0, 0);
+        job_log_waiting(&r->log, sentence, 0, 0);
     }
     if (!reason) {
         hold_ports_if_fit(r);
@@ -187,7 +153,7 @@ static void on_import_timer(evutil_socket_t fd, short what, void *ctx)
         char sentence[MSG_SENTENCE_MAX];
         snprintf(sentence, sizeof sentence, "importing %s",
                  modules ? modules : "what the script needs, which takes seconds with TensorFlow");
-        waiting_log(&r->waiting, sentence, (uint32_t)((clock_us() - r->import_since_us) / 1000), 0);
+        job_log_waiting(&r->log, sentence, (uint32_t)((clock_us() - r->import_since_us) / 1000), 0);
         timer_after(r->import_timer, IMPORT_SAY_MS);
     }
 }
@@ -235,25 +201,9 @@ static void sweep(struct runner *r, const struct agent_action *action)
 
 static void end(struct runner *r, int code, const char *sentence)
 {
-    char endpoint[ENDPOINT_TEXT_MAX];
-    char text[ENDPOINT_TEXT_MAX + 2 + MSG_SENTENCE_MAX];
-    const bool unreached = code == AGENT_EXIT_UNREACHED;
     r->over = true;
     r->exit_code = code;
-    if (sentence) {
-        char words[MSG_SENTENCE_MAX];
-        end_sentence(sentence, r->shown, words);
-        endpoint_format(endpoint, r->options->info->host, r->options->info->port);
-        (void)snprintf(text, sizeof text, "%s%s%s", unreached ? endpoint : "",
-                       unreached ? ": " : "", words);
-        stdio_print_message("tfe-agent", text);
-    }
-    if (r->job_was_over && isatty(STDERR_FILENO)) {
-        stdio_print_message("tfe-agent",
-                            r->config.run_key
-                                ? "nothing was run; another --run KEY begins the next run"
-                                : "nothing was run; --new-run runs it again");
-    }
+    job_log_end(&r->log, code, sentence, r->config.run_key != NULL);
     event_base_loopbreak(r->base);
 }
 
@@ -282,11 +232,7 @@ static void execute_action(struct runner *r, const struct agent_action *action)
         try_ports(r, action->probe);
         return;
     case AGENT_SPAWN:
-        waiting_end(&r->waiting);
-        r->is_sweeping = false;
-        r->shown[0] = '\0';
-        r->trainers_ended = false;
-        r->rank = action->spawn.rank;
+        job_log_begin(&r->log, action->spawn.rank);
         scripts_begin(r->scripts, action->spawn.epoch, action->spawn.rank);
         report_begin(r->report, action->spawn.epoch, action->spawn.rank,
                      (uint32_t)action->spawn.n_rows);
@@ -294,7 +240,7 @@ static void execute_action(struct runner *r, const struct agent_action *action)
         trainers_spawn(r->trainers, &action->spawn, r->start_us);
         return;
     case AGENT_SWEEP:
-        r->is_sweeping = true;
+        r->log.is_sweeping = true;
         sweep(r, action);
         return;
     case AGENT_SAVE:
@@ -308,7 +254,7 @@ static void execute_action(struct runner *r, const struct agent_action *action)
         end(r, action->exit.code, action->exit.sentence);
         return;
     case AGENT_TRACE:
-        log_trace(r, &action->trace);
+        job_log_trace(&r->log, &action->trace);
         return;
     }
 }
@@ -327,7 +273,7 @@ static void notify_scripts(struct runner *r, const struct agent_event *event)
 {
     if (event->type == AGENT_TRAINER_EXITED) {
         scripts_trainer_ended(r->scripts, event->end.local_rank);
-        if (!r->is_sweeping && (event->end.code != 0 || event->end.signal != 0)) {
+        if (!r->log.is_sweeping && (event->end.code != 0 || event->end.signal != 0)) {
             health_forget(r->health);
         }
     } else if (event->type == AGENT_SWEPT || event->type == AGENT_GUARD_LOST) {
@@ -350,46 +296,10 @@ static void notify_report(struct runner *r, const struct agent_event *event)
     }
 }
 
-/* Logs the parts of an event that only users need. */
-static void log_event(struct runner *r, const struct agent_event *event)
-{
-    r->stop_reason[0] = '\0';
-    if (event->type == AGENT_DISCONNECTED && event->lost.how == AGENT_LINK_UNREACHABLE &&
-        !r->server_spoke) {
-        char endpoint[ENDPOINT_TEXT_MAX];
-        char sentence[MSG_SENTENCE_MAX];
-        endpoint_format(endpoint, r->options->info->host, r->options->info->port);
-        snprintf(sentence, sizeof sentence, "no server at %s yet: %s", endpoint,
-                 event->lost.reason ? event->lost.reason : "no answer");
-        waiting_log(&r->waiting, sentence, 0, r->config.join_timeout_ms);
-    } else if (event->type == AGENT_TRAINER_EXITED && !r->is_sweeping && event->end.tail &&
-               event->end.end ==
-                   ENDING_EXITED && /* without such text, this agent has added its own */
-               output_is_shown(&r->show, event->end.local_rank, r->rank + event->end.local_rank,
-                               STREAM_STDERR)) {
-        snprintf(r->shown, sizeof r->shown, "%s", event->end.tail);
-    } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_STOP) {
-        stop_sentence(&event->msg->u.stop, r->stop_reason);
-        if (r->trainers_ended && event->msg->u.stop.says) {
-            log_info("server_message",
-                     LOG_S("reason", r->stop_reason)); /* nothing is left to stop */
-        }
-    } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_RENEWED) {
-        waiting_renew(&r->waiting, &event->msg->u.renewed, r->hold_pending);
-    } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME) {
-        r->waiting.reason[0] = '\0'; /* the server sends it anew */
-        if (event->msg->u.welcome.says) {
-            log_info("server_message", LOG_S("reason", event->msg->u.welcome.says));
-        }
-    }
-    r->job_was_over = r->job_was_over || (!r->server_spoke && event->type == AGENT_MESSAGE &&
-                                          event->msg->type == MSG_FINISH);
-    r->server_spoke = r->server_spoke || event->type == AGENT_MESSAGE;
-}
-
 static void step(struct runner *r, const struct agent_event *event)
 {
-    log_event(r, event);
+    r->log.is_preparing = r->hold_pending;
+    job_log_event(&r->log, event);
     notify_scripts(r, event);
     if (event->type == AGENT_TRAINER_EXITED || event->type == AGENT_SWEPT) {
         log_serve_flush(r->serve); /* before the server learns of the end */
@@ -571,6 +481,9 @@ static void make_config(struct runner *r)
     randombytes_buf(&r->config.seed, sizeof(r->config.seed));
     r->config.proof_hash = r->options->guard->proof_hash;
     r->config.guard_port = r->options->guard->proof_port;
+    r->log.show = &r->show;
+    r->log.join_timeout_ms = s->agent.join_timeout_ms;
+    endpoint_format(r->log.endpoint, r->options->info->host, r->options->info->port);
     _Static_assert(TERMINATION_FILES_MAX == AGENT_PROOFS_MAX, "what is found is brought");
     size_t n = s->standalone ? 0 : termination_files_find(s->agent.job.text, r->proofs);
     for (size_t i = 0; i < n; i++) {
@@ -725,15 +638,12 @@ static void free_parts(struct runner *r)
 /* Tells a user at a terminal that the agent is connecting. */
 static void print_begun(const struct runner *r)
 {
-    char endpoint[ENDPOINT_TEXT_MAX];
     char text[ENDPOINT_TEXT_MAX + 2 * TFE_ID_MAX + 128];
     if (!r->options->settings->handover && isatty(STDERR_FILENO)) {
         (void)snprintf(text, sizeof text,
                        "%s asks %s for a place in job %s; Ctrl-C leaves it again, tfe-ctl watch "
                        "shows it",
-                       r->node_name.text,
-                       endpoint_format(endpoint, r->options->info->host, r->options->info->port),
-                       r->config.job.text);
+                       r->node_name.text, r->log.endpoint, r->config.job.text);
         stdio_print_message("tfe-agent", text);
     }
 }
