@@ -601,9 +601,9 @@ static int make_parts(struct runner *r)
         .on_cloud = on_cloud,
     };
     r->notices = notice_watch_new(r->base, &notice, on_notice, r);
-    int rc = responder_new(r->base, r->config.node.text, &r->responder);
-    rc = rc ? rc : prober_new(r->base, on_probed, on_proof, r, &r->prober);
-    return rc ? rc : agent_new(&r->config, &heap_mem, &r->core);
+    r->responder = responder_new(r->base, r->config.node.text);
+    r->prober = prober_new(r->base, on_probed, on_proof, r);
+    return agent_new(&r->config, &heap_mem, &r->core);
 }
 
 static void free_parts(struct runner *r)
@@ -659,9 +659,12 @@ int runner_run(const struct runner_options *options)
     int rc = script_line_new(options->settings->progress_regex, &r.lines, &reason);
     if (rc) {
         reason_prefix(&reason, "--progress-regex");
+    } else {
+        rc = make_logs(&r, &reason);
     }
-    rc = rc ? rc : make_logs(&r, &reason);
-    rc = rc ? rc : make_parts(&r);
+    if (rc == 0) {
+        rc = make_parts(&r);
+    }
     if (rc) {
         const bool is_usage_error = reason.text[0];
         if (!is_usage_error) {

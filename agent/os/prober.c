@@ -17,6 +17,7 @@
 
 #include "agent/os/responder.h"
 #include "common/base/fd.h"
+#include "common/base/heap.h"
 #include "common/base/timer.h"
 #include "common/channel/resolve.h"
 #include "common/credentials/node_secrets.h"
@@ -379,20 +380,16 @@ int prober_start(struct prober *prober, const struct msg_probe *probe, bool loop
     return 0;
 }
 
-int prober_new(struct event_base *base, prober_fn *on_done, prober_proof_fn *on_proof, void *ctx,
-               struct prober **ret)
+struct prober *prober_new(struct event_base *base, prober_fn *on_done, prober_proof_fn *on_proof,
+                          void *ctx)
 {
-    struct prober *prober = calloc(1, sizeof *prober);
-    if (!prober) {
-        return TFE_ENOMEM;
-    }
+    struct prober *prober = must_alloc(sizeof *prober);
     prober->base = base;
     prober->on_done = on_done;
     prober->on_proof = on_proof;
     prober->ctx = ctx;
     LIST_INIT(&prober->all);
-    *ret = prober;
-    return 0;
+    return prober;
 }
 
 void prober_free(struct prober *prober)

@@ -27,9 +27,9 @@ typedef void prober_fn(void *ctx, uint64_t probe, enum tfe_probe_result result);
  * Called from the event loop before or after prober_fn; the probe does not wait for it. */
 typedef void prober_proof_fn(void *ctx, const char *certificate);
 
-/* Creates a prober. Returns TFE_ENOMEM. */
-int prober_new(struct event_base *base, prober_fn *on_done, prober_proof_fn *on_proof, void *ctx,
-               struct prober **ret) TFE_MUST_CHECK;
+/* Creates a prober. */
+struct prober *prober_new(struct event_base *base, prober_fn *on_done, prober_proof_fn *on_proof,
+                          void *ctx);
 
 /* Cancels all probes; no callback follows. */
 void prober_free(struct prober *prober);

@@ -9,6 +9,7 @@
 
 #include "agent/os/ports.h"
 #include "common/base/fd.h"
+#include "common/base/heap.h"
 #include "common/base/timer.h"
 
 /* Maximum number of clients answered per event; the others wait for the next event. */
@@ -44,16 +45,12 @@ static void on_connection(evutil_socket_t listener, short what, void *ctx)
     }
 }
 
-int responder_new(struct event_base *base, const char *node, struct responder **ret)
+struct responder *responder_new(struct event_base *base, const char *node)
 {
-    struct responder *r = calloc(1, sizeof *r);
-    if (!r) {
-        return TFE_ENOMEM;
-    }
+    struct responder *r = must_alloc(sizeof *r);
     r->base = base;
     r->line_n = responder_line(node, r->line);
-    *ret = r;
-    return 0;
+    return r;
 }
 
 void responder_free(struct responder *r)

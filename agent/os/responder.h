@@ -21,8 +21,8 @@ size_t responder_line(const char *node, char ret[RESPONDER_LINE_MAX]);
  * may connect to these ports: the kernel distributes connections among all listeners of a port. */
 struct responder;
 
-/* Creates a closed responder; node is copied. Returns TFE_ENOMEM. */
-int responder_new(struct event_base *base, const char *node, struct responder **ret) TFE_MUST_CHECK;
+/* Creates a closed responder; node is copied. */
+struct responder *responder_new(struct event_base *base, const char *node);
 void responder_free(struct responder *r);
 
 /* Listens on up to MSG_NPROC_MAX ports, after closing those opened before. Returns TFE_ESYS with

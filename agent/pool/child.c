@@ -258,9 +258,8 @@ static void on_poll(evutil_socket_t fd, short what, void *ctx)
     pid_t ignored;
     while (waitpid(-1, NULL, WNOHANG) > 0) {
     }
-    int rc = proc_signal_descendants(getpid(), SIGKILL, is_orphan, c, &killed, &stuck);
-    rc = rc ? rc : proc_signal_descendants(getpid(), 0, is_left, c, &n, &ignored);
-    if (rc == 0 && n == 0) {
+    if (proc_signal_descendants(getpid(), SIGKILL, is_orphan, c, &killed, &stuck) == 0 &&
+        proc_signal_descendants(getpid(), 0, is_left, c, &n, &ignored) == 0 && n == 0) {
         clear_away(c);
         return;
     }

@@ -162,24 +162,24 @@ static int find_cached(struct fetch *f)
     char directory[PATH_MAX];
     struct tfe_reason reason;
     bool is_new;
-    int rc = state_dir_find(f->options.state_dir, f->path, &reason);
-    rc = rc ? rc : state_dir_path(directory, f->path, "agent-" STATE_DIR_BUNDLES, &reason);
-    rc = rc ? rc : state_dir_make(directory, &is_new, &reason);
-    rc = rc ? rc : state_dir_path(f->cached, directory, f->options.digest, &reason);
-    rc = rc ? rc : state_dir_path(f->path, directory, PART "XXXXXX", &reason);
-    int fd = rc ? -1 : open_cached(f);
-    if (rc == 0 && fd < 0) {
+    bool is_kept = state_dir_find(f->options.state_dir, f->path, &reason) == 0 &&
+                   state_dir_path(directory, f->path, "agent-" STATE_DIR_BUNDLES, &reason) == 0 &&
+                   state_dir_make(directory, &is_new, &reason) == 0 &&
+                   state_dir_path(f->cached, directory, f->options.digest, &reason) == 0 &&
+                   state_dir_path(f->path, directory, PART "XXXXXX", &reason) == 0;
+    int fd = is_kept ? open_cached(f) : -1;
+    if (is_kept && fd < 0) {
         prune(directory);
         f->fd = mkostemp(f->path, O_CLOEXEC);
         if (f->fd < 0) {
             reason_errno(&reason, "make a file in %.300s", directory);
-            rc = TFE_ESYS;
+            is_kept = false;
         }
     }
-    if (rc) {
+    if (!is_kept) {
         log_warn("bundle_not_kept", LOG_S("reason", reason.text));
     }
-    if (rc || fd >= 0) {
+    if (!is_kept || fd >= 0) {
         f->path[0] = f->cached[0] = '\0';
     }
     return fd;

@@ -333,6 +333,22 @@ static int prepare_files(struct pool *p, const struct msg_assign *assign, struct
     return files_new(&options, &p->files, reason);
 }
 
+/* Prepares the job's files, or starts its agent at once if it has none. */
+static int start_assignment(struct pool *p, const struct msg_assign *assign,
+                            struct tfe_reason *reason)
+{
+    if (p->leaves) {
+        reason_set(reason, "this node leaves the pool");
+        return TFE_ESTATE;
+    }
+    int rc = scratch_new(p->settings->slots > 1, &p->scratch, reason);
+    if (rc) {
+        return rc;
+    }
+    return files_are_needed(&assign->spec) ? prepare_files(p, assign, reason)
+                                           : begin(p, assign, reason);
+}
+
 static void on_assign(struct pool *p, const struct msg_assign *assign)
 {
     struct tfe_reason reason;
@@ -348,18 +364,7 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
     (void)id_set(&p->job, assign->spec.name);
     log_info("assigned", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
              LOG_S("role", assign->has_role ? msg_task_name(assign->role) : NULL));
-    int rc = 0;
-    if (p->leaves) {
-        reason_set(&reason, "this node leaves the pool");
-        rc = TFE_ESTATE;
-    }
-    rc = rc ? rc : scratch_new(p->settings->slots > 1, &p->scratch, &reason);
-    if (rc == 0 && files_are_needed(&assign->spec)) {
-        rc = prepare_files(p, assign, &reason);
-    } else {
-        rc = rc ? rc : begin(p, assign, &reason);
-    }
-    if (rc) {
+    if (start_assignment(p, assign, &reason)) {
         fail_assignment(p, p->leaves ? CODE_LEFT : POOL_NOT_STARTED, &reason);
     }
 }

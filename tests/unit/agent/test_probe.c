@@ -75,8 +75,8 @@ static void scene_init(struct scene *s, uint32_t n)
     memset(s, 0, sizeof *s);
     s->n = n;
     s->base = event_base_new();
-    assert_int_equal(responder_new(s->base, "node-1", &s->responder), 0);
-    assert_int_equal(prober_new(s->base, on_done, on_proof, s, &s->prober), 0);
+    s->responder = responder_new(s->base, "node-1");
+    s->prober = prober_new(s->base, on_done, on_proof, s);
     assert_int_equal(ports_new(n, 0, &s->ports, &reason), 0);
     assert_int_equal(ports_hold(s->ports, 1, false, &s->numbers, &reason), 0);
 }
