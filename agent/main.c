@@ -17,6 +17,7 @@
 #include "agent/os/ports.h"
 #include "agent/os/proc.h"
 #include "agent/os/trainer_user.h"
+#include "agent/pool/assignment.h"
 #include "agent/pool/handover.h"
 #include "agent/pool/pool_node.h"
 #include "agent/pool/slots.h"
@@ -162,8 +163,8 @@ static int code_of(int rc)
                             : AGENT_EXIT_USAGE;
 }
 
-/* Runs a pool node. options holds all n options of the command line. */
-static int run_pool(const struct agent_settings *settings, char **options, int n, int n_operands)
+/* Runs a pool node. options are those of the command line. */
+static int run_pool(const struct agent_settings *settings, char **options, int n_operands)
 {
     struct tfe_reason reason;
     struct join_info info;
@@ -174,9 +175,6 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
         (settings->trainer_user && trainer_user_set(settings->trainer_user, &reason)) ||
         check_address(settings, &reason)) {
         return fail(AGENT_EXIT_USAGE, &reason);
-    }
-    if (n > 0 && strcmp(options[n - 1], "--") == 0) {
-        options[n - 1] = NULL; /* more options for its agents are appended */
     }
     signal(SIGPIPE, SIG_IGN);
     if (getrlimit(RLIMIT_CORE, &cores) != 0) {
@@ -298,6 +296,29 @@ static int enter_image(struct agent_settings *settings, const struct handover *h
     return 0;
 }
 
+/* Runs the agent of a pool node's assignment. */
+static int run_assignment(struct agent_settings *settings, const struct handover *handover,
+                          int pool_fd)
+{
+    struct tfe_reason reason;
+    json_t *job;
+    char **operands;
+    int n_operands = 0;
+    if (assignment_apply(handover, settings, &job, &operands, &reason)) {
+        return fail(AGENT_EXIT_USAGE, &reason);
+    }
+    settings->pool_fd = handover->is_container ? pool_fd : -1;
+    while (operands[n_operands]) {
+        n_operands++;
+    }
+    int code = handover->is_container && enter_image(settings, handover, &reason)
+                   ? fail(AGENT_EXIT_FAILED, &reason)
+                   : run_job(settings, operands, n_operands);
+    free(operands);
+    json_decref(job);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     struct tfe_reason reason;
@@ -335,15 +356,10 @@ int main(int argc, char **argv)
     if (ignored[0]) {
         log_warn("options_ignored", LOG_S("options", ignored));
     }
-    if (pool_fd >= 0) {
-        settings.handover = &handover;
-        settings.pool_fd = handover.is_container ? pool_fd : -1;
-    } else if (settings.pool) {
-        return run_pool(&settings, argv + 1, operand - 1, argc - operand);
-    }
-    if (settings.handover && handover.is_container && enter_image(&settings, &handover, &reason)) {
-        return fail(AGENT_EXIT_FAILED, &reason);
+    if (pool_fd < 0 && settings.pool) {
+        return run_pool(&settings, argv + 1, argc - operand);
     }
     guard_title_area(argc, argv);
-    return run_job(&settings, argv + operand, argc - operand);
+    return pool_fd < 0 ? run_job(&settings, argv + operand, argc - operand)
+                       : run_assignment(&settings, &handover, pool_fd);
 }

@@ -9,6 +9,7 @@
  * of its stdin its renewal times: {"n": …, "p50_us": …, "p99_us": …, "max_us": …}. */
 #include <event2/event.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdbool.h>
@@ -124,7 +125,11 @@ static void on_assign(struct node *node, const struct msg_assign *assign)
                                           .send_ctx = node,
                                           .ended = on_ended,
                                           .ctx = node};
-    (void)snprintf(node->digest, sizeof(node->digest), "%s", assign->spec.source);
+    json_t *job = json_loads(assign->spec, 0, NULL);
+    const char *digest =
+        json_string_value(json_object_get(json_object_get(job, "source"), "bundle"));
+    (void)snprintf(node->digest, sizeof(node->digest), "%s", digest ? digest : "");
+    json_decref(job);
     node->load->began_us = node->load->began_us ? node->load->began_us : machine_us();
     node->fetch = fetch_new(&options);
 }

@@ -34,13 +34,13 @@ check agent/guard "$q($lib"'|agent/(guard|os))/|agent/core/proof_condition\.h'
 check agent/script_channel "$q($lib"'|agent/(script_channel|os))/'
 check agent/preemption "$q($lib"'|agent/(preemption|core|os))/'
 check agent/trainer "$q($lib"'|agent/(trainer|core|guard|output|os))/'
-check agent/pool "$q($lib"'|common/archive|agent/(pool|preemption|trainer|guard|core|output|os))/|agent/(agent_settings|health|server_report|uplink)\.h'
+check agent/pool "$q($lib"'|common/(archive|job)|agent/(pool|preemption|trainer|guard|core|output|os))/|agent/(agent_settings|health|server_report|uplink)\.h'
 check 'agent/*.[ch]' "$q($lib"'|agent(/[a-z_]+)?)/'
 check server/ctl "$q($lib"'|common/(records|job|archive)|server/ctl)/'
 check server/ctl/jobs "$q"'(common/(base|text|channel|job)|server/ctl/jobs)/'
 check server/web "$q($lib"'|common/(records|job)|server/(web|sandbox))/'
 bad=$(find server -name '*.[ch]' -not -path '*/core/*' -not -path '*/ctl/*' -not -path '*/web/*' -exec grep -nHE '^#include "' {} + |
-    grep -vE "$q($lib|common/records|server)/" || true)
+    grep -vE "$q($lib|common/(records|job)|server)/" || true)
 if [ -n "$bad" ]; then
     printf 'layers: includes against the table:\n%s\n' "$bad" >&2
     fail=1

@@ -16,8 +16,6 @@
 #include "agent/pool/unpack.h"
 #include "common/archive/archive.h"
 #include "common/base/heap.h"
-#include "common/handshake/seal.h"
-#include "common/message/codec.h"
 
 /* Timeouts for a clone of a large repository over a slow line, and for unpacking. */
 #define GIT_MS 600000
@@ -25,10 +23,6 @@
 
 struct files {
     struct files_options options;
-    uint8_t *assign; /* the encoded ASSIGN */
-    size_t n_assign;
-    const struct msg_spec
-        *spec; /* decoded from it, for the child process that prepares the files */
     char digest[MSG_BUNDLE_HEX + 1];
     struct fetch *fetch; /* NULL if the job has no bundle */
     int bundle;          /* descriptor of the bundle, or -1 */
@@ -38,6 +32,12 @@ struct files {
     bool is_ready;
     struct tfe_reason reason; /* error, or "" if none so far */
 };
+
+/* Returns a member of the job's source, or NULL if it has none. */
+static const char *member_of(const json_t *job, const char *name)
+{
+    return json_string_value(json_object_get(json_object_get(job, "source"), name));
+}
 
 /* --- child process --- */
 
@@ -65,7 +65,7 @@ static bool is_for_git(const char *entry)
     return strncmp(entry, "HOME=", 5) == 0 && !trainer_user()->name;
 }
 
-static _Noreturn void become_git(const char *source, const char *commit)
+static _Noreturn void become_git(const char *url, const char *commit)
 {
     static const char *const own[] = {
         "GIT_TERMINAL_PROMPT=0",
@@ -99,9 +99,13 @@ static _Noreturn void become_git(const char *source, const char *commit)
             envp[n++] = *entry;
         }
     }
-    char *url = strndup(source, (size_t)(commit - 1 - source));
-    char *const argv[] = {
-        "sh", "-c", (char *)(uintptr_t)git_script, "git", url, (char *)(uintptr_t)commit, NULL};
+    char *const argv[] = {"sh",
+                          "-c",
+                          (char *)(uintptr_t)git_script,
+                          "git",
+                          (char *)(uintptr_t)url,
+                          (char *)(uintptr_t)commit,
+                          NULL};
     execve("/bin/sh", argv, envp);
     _exit(127);
 }
@@ -116,8 +120,8 @@ static void lay_out(void *ctx)
     (void)setrlimit(RLIMIT_CORE, &none);
     (void)setrlimit(RLIMIT_FSIZE, &size);
     umask(022);
-    if (f->spec->source_kind == SOURCE_GIT) {
-        become_git(f->spec->source, submission_commit(f->spec->source));
+    if (!f->digest[0]) {
+        become_git(member_of(f->options.job, "git"), member_of(f->options.job, "ref"));
     }
     int rc = unpack(f->bundle, &reason);
     (void)!write(STDOUT_FILENO, reason.text, strlen(reason.text));
@@ -155,21 +159,10 @@ static void fail(struct files *f)
     }
 }
 
-/* Decodes the assignment. The caller ends the arena. */
-static bool read_assign(const struct files *f, struct arena *arena, struct tfe_msg *ret)
-{
-    if (arena_init(arena, ARENA_CAP) != 0) {
-        return false;
-    }
-    return codec_decode(arena, f->assign, f->n_assign, ret) == 0;
-}
-
 static void on_laid_out(void *ctx, const struct child_process_result *result);
 
 static void begin_process(struct files *f)
 {
-    struct arena arena = {0};
-    struct tfe_msg msg;
     const struct child_process_config config = {.base = f->options.base,
                                                 .run = lay_out,
                                                 .as_trainer = true,
@@ -178,34 +171,17 @@ static void begin_process(struct files *f)
                                                 .limit_ms = f->digest[0] ? UNPACK_MS : GIT_MS,
                                                 .ended = on_laid_out,
                                                 .ctx = f};
-    if (!read_assign(f, &arena, &msg)) {
-        reason_set(&f->reason, "out of memory");
-        fail(f);
-        return;
-    }
-    f->spec = &msg.u.assign.spec;
-    int rc = child_process_start(&config, &f->process, &f->reason);
-    f->spec = NULL;
-    arena_done(&arena);
-    if (rc) {
+    if (child_process_start(&config, &f->process, &f->reason)) {
         fail(f);
     }
 }
 
 static void finish_ready(struct files *f)
 {
-    struct arena arena = {0};
-    struct tfe_msg msg;
     f->is_ready = true;
     fetch_free(f->fetch);
     f->fetch = NULL;
-    if (read_assign(f, &arena, &msg)) {
-        f->options.ready(f->options.ctx, &msg.u.assign);
-    } else {
-        reason_set(&f->reason, "out of memory");
-        fail(f);
-    }
-    arena_done(&arena);
+    f->options.ready(f->options.ctx);
 }
 
 /* The last line of git that begins with "fatal: " says what is wrong; advice may follow it. */
@@ -234,37 +210,18 @@ static void on_fetched(void *ctx, int bundle)
     begin_process(f);
 }
 
-bool files_are_needed(const struct msg_spec *spec)
+bool files_are_needed(const json_t *job)
 {
-    return spec->source_kind == SOURCE_BUNDLE || spec->source_kind == SOURCE_GIT;
+    return member_of(job, "bundle") || member_of(job, "git");
 }
 
-static int store_assign(struct files *f, const struct msg_assign *assign, struct tfe_reason *reason)
+struct files *files_new(const struct files_options *options)
 {
-    uint8_t bytes[SEAL_PLAIN_MAX];
-    const struct msg_spec *spec = &assign->spec;
-    const struct tfe_msg msg = {.type = MSG_ASSIGN, .u.assign = *assign};
-    if (codec_encode(&msg, bytes, sizeof bytes, &f->n_assign) != 0 ||
-        (spec->source_kind == SOURCE_GIT && !submission_commit(spec->source)) ||
-        (spec->source_kind == SOURCE_BUNDLE && !submission_is_digest(spec->source))) {
-        reason_set(reason, "the job's files have a name that makes no sense");
-        return TFE_EINVAL;
-    }
-    f->assign = must_alloc(f->n_assign);
-    memcpy(f->assign, bytes, f->n_assign);
-    if (spec->source_kind == SOURCE_BUNDLE) {
-        snprintf(f->digest, sizeof f->digest, "%s", spec->source);
-    }
-    return 0;
-}
-
-int files_new(const struct files_options *options, struct files **ret, struct tfe_reason *reason)
-{
+    const char *digest = member_of(options->job, "bundle");
     struct files *f = must_alloc(sizeof *f);
     *f = (struct files){.options = *options, .bundle = -1};
-    int rc = store_assign(f, options->assign, reason);
-    f->options.assign = NULL;
-    if (rc == 0 && f->digest[0]) {
+    if (digest) {
+        snprintf(f->digest, sizeof f->digest, "%s", digest);
         const struct fetch_options fetch = {.base = options->base,
                                             .digest = f->digest,
                                             .state_dir = options->state_dir,
@@ -273,16 +230,10 @@ int files_new(const struct files_options *options, struct files **ret, struct tf
                                             .ended = on_fetched,
                                             .ctx = f};
         f->fetch = fetch_new(&fetch);
-    }
-    if (rc) {
-        files_free(f);
-        return rc;
-    }
-    *ret = f;
-    if (!f->digest[0]) {
+    } else {
         begin_process(f);
     }
-    return 0;
+    return f;
 }
 
 void files_free(struct files *f)
@@ -290,7 +241,6 @@ void files_free(struct files *f)
     if (f) {
         fetch_free(f->fetch);
         child_process_free(f->process);
-        free(f->assign);
         free(f);
     }
 }

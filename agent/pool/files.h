@@ -7,27 +7,26 @@
 #ifndef TFE_AGENT_POOL_FILES_H
 #define TFE_AGENT_POOL_FILES_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "common/base/error.h"
 #include "common/message/msg.h"
-#include "common/text/reason.h"
 
 struct event_base;
 struct files;
 struct scratch;
 
-/* Options. Pointers except assign are borrowed for the lifetime of the files. */
+/* Options. Pointers are borrowed for the lifetime of the files. */
 struct files_options {
     struct event_base *base;
-    const struct msg_assign *assign;
+    const json_t *job;             /* a job as of job_file_parse */
     const struct scratch *scratch; /* empty */
     const char *state_dir; /* directory of the bundle cache; NULL to hold the bundle in memory */
     /* Sends a message to the server. */
     void (*send)(void *ctx, const struct tfe_msg *msg);
-    /* Called once from the event loop when the agent can start with this assignment. */
-    void (*ready)(void *ctx, const struct msg_assign *assign);
+    /* Called once from the event loop when the agent can start. */
+    void (*ready)(void *ctx);
     /* Called once from the event loop instead of ready on failure; nothing runs and
      * scratch is cleared. */
     void (*failed)(void *ctx, const char *reason);
@@ -35,11 +34,10 @@ struct files_options {
 };
 
 /* Returns true if the job has files to prepare. */
-bool files_are_needed(const struct msg_spec *spec);
+bool files_are_needed(const json_t *job);
 
-/* Starts the preparation. Returns TFE_EINVAL or TFE_ESYS with reason; then no callback follows. */
-int files_new(const struct files_options *options, struct files **ret,
-              struct tfe_reason *reason) TFE_MUST_CHECK;
+/* Starts the preparation. Precondition: files_are_needed. */
+struct files *files_new(const struct files_options *options);
 /* Frees after ready or failed, or when the process ends. Accepts NULL. */
 void files_free(struct files *f);
 

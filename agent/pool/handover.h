@@ -11,8 +11,11 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
+#include "common/base/id.h"
+#include "common/channel/endpoint.h"
 #include "common/credentials/enrollment.h"
 #include "common/handshake/token.h"
+#include "common/message/msg.h"
 #include "common/text/reason.h"
 
 /* Environment variable with the descriptor's number. */
@@ -20,6 +23,12 @@
 
 struct handover {
     uint64_t assignment;
+    char spec[MSG_SPEC_MAX + 1]; /* the job, as in ASSIGN */
+    char run_key[TFE_ID_MAX + 1];
+    bool has_role; /* the node takes `role` of the job */
+    enum tfe_task role;
+    char endpoint[ENDPOINT_TEXT_MAX]; /* HOST:PORT of the server */
+    char node_name[TFE_ID_MAX + 1];
     char token[TOKEN_TEXT_MAX];
     char key[ENROLLMENT_TEXT_MAX]; /* the agent's own key, or "" if there is none */
     bool is_container;             /* the agent runs in the job's image as the trainers' user */

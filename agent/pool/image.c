@@ -16,12 +16,12 @@
 #include "agent/pool/toolbox.h"
 #include "common/cli/log.h"
 
-/* Maximum number of words of the engine's command line besides the agent's arguments. */
+/* Maximum number of words of the engine's command line, with the agent's options. */
 #define WORDS_MAX 512
 #define OPTIONS_MAX 4096
 
 struct run {
-    char *v[WORDS_MAX];
+    char *v[WORDS_MAX + 1];
     size_t n;
     bool failed;
     struct tfe_reason reason;
@@ -40,11 +40,17 @@ __attribute__((format(printf, 2, 3))) static void add(struct run *run, const cha
     run->n += !run->failed;
 }
 
-bool image_is_run(const struct agent_settings *settings, const struct msg_spec *spec)
+static const char *text_of(const json_t *job, const char *field)
 {
-    const bool is_run = spec->image && settings->runtime != RUNTIME_NONE;
-    if (spec->image && !is_run) {
-        log_warn("image_ignored", LOG_S("job", spec->name), LOG_S("image", spec->image));
+    return json_string_value(json_object_get(job, field));
+}
+
+bool image_is_run(const struct agent_settings *settings, const json_t *job)
+{
+    const char *image = text_of(job, "image");
+    const bool is_run = image && settings->runtime != RUNTIME_NONE;
+    if (image && !is_run) {
+        log_warn("image_ignored", LOG_S("job", text_of(job, "name")), LOG_S("image", image));
     }
     return is_run;
 }
@@ -120,19 +126,6 @@ static bool share(struct run *run, const char *path)
     return found.is_writable;
 }
 
-static const char *checkpoints_of(const struct agent_settings *settings,
-                                  const struct msg_spec *spec)
-{
-    static const char option[] = "checkpoint-dir=";
-    const char *directory = settings->checkpoint_dir;
-    for (size_t i = 0; i < spec->n_options; i++) {
-        if (strncmp(spec->options[i], option, sizeof option - 1) == 0) {
-            directory = spec->options[i] + sizeof option - 1;
-        }
-    }
-    return directory;
-}
-
 /* Returns false for a relative path, which lies below the job's own directory. */
 static bool is_absolute(const char *path)
 {
@@ -140,12 +133,12 @@ static bool is_absolute(const char *path)
 }
 
 /* Mounts each directory once, because engines reject duplicate targets. */
-static void add_shared(struct run *run, const struct agent_settings *settings,
-                       const struct msg_spec *spec, const struct scratch *scratch,
-                       struct handover *handover)
+static void add_shared(struct run *run, const struct agent_settings *settings, const json_t *job,
+                       const struct scratch *scratch, struct handover *handover)
 {
-    const char *source = spec->source_kind == SOURCE_PATH ? spec->source : NULL;
-    const char *checkpoints = checkpoints_of(settings, spec);
+    const char *source = text_of(json_object_get(job, "source"), "path");
+    const char *own = text_of(json_object_get(job, "options"), "checkpoint-dir");
+    const char *checkpoints = own ? own : settings->checkpoint_dir;
     const char *logs = settings->logs.root;
     (void)share(run, scratch_base(scratch));
     if (is_absolute(source)) {
@@ -161,7 +154,7 @@ static void add_shared(struct run *run, const struct agent_settings *settings,
         mount(run, found.path, logs, true);
         handover->has_logs = true;
     } else if (logs) {
-        log_warn("image_without_logs", LOG_S("job", spec->name), LOG_S("log_dir", logs));
+        log_warn("image_without_logs", LOG_S("job", text_of(job, "name")), LOG_S("log_dir", logs));
     }
 }
 
@@ -205,8 +198,9 @@ static void add_confinement(struct run *run, const struct scratch *scratch)
 
 /* Passes variables by name, so that no value is on a command line, and unsets those that would
  * load code of the image into the agent. */
-static void add_environment(struct run *run, char *const *envp)
+static void add_environment(struct run *run)
 {
+    extern char **environ;
     static const char *const unset[] = {"LD_PRELOAD=", "LD_AUDIT="};
     add(run, "--env");
     add(run, HANDOVER_VARIABLE "=0");
@@ -214,10 +208,10 @@ static void add_environment(struct run *run, char *const *envp)
         add(run, "--env");
         add(run, "%s", unset[i]);
     }
-    for (; *envp; envp++) {
-        if (strncmp(*envp, "TFE_", 4) == 0 && strncmp(*envp, "TFE_TOKEN", 9) != 0) {
+    for (char **entry = environ; *entry; entry++) {
+        if (strncmp(*entry, "TFE_", 4) == 0 && strncmp(*entry, "TFE_TOKEN", 9) != 0) {
             add(run, "--env");
-            add(run, "%.*s", (int)strcspn(*envp, "="), *envp);
+            add(run, "%.*s", (int)strcspn(*entry, "="), *entry);
         }
     }
 }
@@ -234,35 +228,27 @@ static void add_owner_options(struct run *run, const struct agent_settings *sett
     run->failed = run->failed || n >= (int)sizeof options;
 }
 
-static void run_done(struct run *run)
+void image_argv_free(char **argv)
 {
-    for (size_t i = 0; i < run->n; i++) {
-        free(run->v[i]);
+    for (char **word = argv; word && *word; word++) {
+        free(*word);
+    }
+    free(argv);
+}
+
+/* Sets the working directory in the image, if the job brings files or names a directory. */
+static void add_work_dir(struct run *run, const json_t *job, const char *directory)
+{
+    const char *work_dir = text_of(job, "work_dir");
+    if (work_dir || json_is_object(json_object_get(job, "source"))) {
+        add(run, "--workdir");
+        add(run, "%s", is_absolute(work_dir) ? work_dir : directory);
     }
 }
 
-/* Replaces the program's name by the engine's words. */
-static int put_before(struct run *run, struct agent_args *line)
-{
-    size_t n = 0;
-    while (line->argv[n]) {
-        n++;
-    }
-    char **argv = calloc(run->n + n, sizeof *argv);
-    if (!argv) {
-        return TFE_ENOMEM;
-    }
-    memcpy(argv, run->v, run->n * sizeof *argv);
-    memcpy(argv + run->n, line->argv + 1, n * sizeof *argv); /* includes the final NULL */
-    free(line->argv[0]);
-    free(line->argv);
-    line->argv = argv;
-    return 0;
-}
-
-int image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
-                const struct scratch *scratch, const struct toolbox *toolbox,
-                struct agent_args *line, struct handover *handover, struct tfe_reason *reason)
+int image_enter(const struct agent_settings *settings, const json_t *job,
+                const struct scratch *scratch, const struct toolbox *toolbox, char *const *options,
+                struct handover *handover, char ***ret, struct tfe_reason *reason)
 {
     struct run *run = calloc(1, sizeof *run);
     if (!run) {
@@ -271,34 +257,38 @@ int image_enter(const struct agent_settings *settings, const struct msg_spec *sp
     }
     add(run, "%s", runtimes[settings->runtime]);
     add_confinement(run, scratch);
-    if (line->inside) {
-        add(run, "--workdir");
-        add(run, "%s", line->inside);
-    }
-    add_shared(run, settings, spec, scratch, handover);
+    add_work_dir(run, job, handover->directory);
+    add_shared(run, settings, job, scratch, handover);
     add_toolbox(run, toolbox);
-    add_environment(run, line->envp);
+    add_environment(run);
     add(run, "--entrypoint");
     add(run, TOOLBOX_TARGET "/%s", toolbox_loader(toolbox));
     add_owner_options(run, settings);
-    add(run, "%s", spec->image);
+    add(run, "%s", text_of(job, "image"));
     add(run, "--library-path");
     add(run, TOOLBOX_TARGET);
     add(run, TOOLBOX_TARGET "/%s", toolbox_program(toolbox));
+    for (; *options; options++) {
+        add(run, "%s", *options);
+    }
     handover->is_container = true;
     (void)snprintf(handover->base, sizeof handover->base, "%s", scratch_base(scratch));
-    (void)snprintf(handover->directory, sizeof handover->directory, "%s", line->directory);
     if (run->failed && !run->reason.text[0]) {
         reason_set(&run->reason, "the container's command line is too long");
     }
-    int rc = run->reason.text[0] ? TFE_EINVAL : put_before(run, line);
-    if (rc) {
-        *reason = run->reason;
-        if (rc == TFE_ENOMEM) {
-            reason_set(reason, "out of memory");
-        }
-        run_done(run);
+    char **argv = calloc(run->n + 1, sizeof *argv);
+    if (argv) {
+        memcpy(argv, run->v, run->n * sizeof *argv);
+    } else if (!run->reason.text[0]) {
+        reason_set(&run->reason, "out of memory");
     }
+    if (run->reason.text[0]) {
+        *reason = run->reason;
+        image_argv_free(argv);
+        free(run);
+        return TFE_EINVAL;
+    }
+    *ret = argv;
     free(run);
-    return rc;
+    return 0;
 }

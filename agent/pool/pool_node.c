@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "agent/health.h"
-#include "agent/pool/agent_args.h"
+#include "agent/pool/assignment.h"
 #include "agent/pool/child.h"
 #include "agent/pool/files.h"
 #include "agent/pool/finish.h"
@@ -39,6 +39,7 @@
 #include "common/cli/stdio.h"
 #include "common/credentials/enrollment.h"
 #include "common/credentials/node_secrets.h"
+#include "common/job/job_file.h"
 
 /* Added to the preemption grace: time for an agent to leave its job, including the final kill. */
 #define LEAVE_MORE_MS 15000
@@ -60,8 +61,10 @@ struct pool {
     struct health *health;
     struct pool_notices *notices;
 
-    uint64_t assignment; /* 0 if idle */
-    struct tfe_id job;
+    uint64_t assignment;      /* 0 if idle */
+    struct tfe_id job;        /* name of the job */
+    json_t *spec;             /* the job; NULL if idle */
+    struct handover handover; /* what its agent receives; without secrets until the agent starts */
     struct scratch *scratch;
     struct files *files;      /* the job's files, or NULL if it has none */
     struct toolbox *toolbox;  /* program for containers; NULL if this node runs no images */
@@ -171,6 +174,8 @@ static void job_drop(struct pool *p)
     p->files = NULL;
     scratch_free(p->scratch);
     p->scratch = NULL;
+    json_decref(p->spec);
+    p->spec = NULL;
 }
 
 /* Ends the assignment with the result in p->end. */
@@ -219,82 +224,82 @@ static void fail_assignment(struct pool *p, uint32_t code, const struct tfe_reas
     free_now(p);
 }
 
-static void make_handover(struct pool *p, struct handover *ret)
+/* Returns the command line of an agent with this node's options; borrows its words. */
+static char **agent_argv(struct pool *p)
 {
-    *ret = (struct handover){.assignment = p->assignment};
-    token_format(p->info->token, ret->token);
-    uplink_key(member_uplink(p->member), ret->key);
+    size_t n = 0;
+    while (p->options[n]) {
+        n++;
+    }
+    char **argv = must_alloc((n + 2) * sizeof *argv);
+    argv[0] = p->program;
+    memcpy(argv + 1, p->options, (n + 1) * sizeof *argv);
+    return argv;
 }
 
 /* Starts the agent as a child process, or in a container with the job's image. */
-static int start_agent(struct pool *p, const struct msg_assign *assign, struct agent_args *line,
-                       struct handover *handover, struct tfe_reason *reason)
+static int start_agent(struct pool *p, struct tfe_reason *reason)
 {
+    extern char **environ;
+    const bool is_container = image_is_run(p->settings, p->spec);
     struct pool_child_options options = {.base = p->base,
+                                         .envp = environ,
+                                         .directory = p->handover.directory,
                                          .cores = p->cores,
-                                         .handover = handover,
+                                         .handover = &p->handover,
                                          .scratch = p->scratch,
                                          .ended = on_ended,
                                          .stuck = on_stuck,
                                          .ctx = p};
-    if (image_is_run(p->settings, &assign->spec)) {
-        int rc =
-            image_enter(p->settings, &assign->spec, p->scratch, p->toolbox, line, handover, reason);
-        if (rc) {
-            reason_prefix(reason, "image %.64s", assign->spec.image);
-            return rc;
-        }
-        options.engine = runtimes[p->settings->runtime];
-        options.container = image_container(p->scratch);
-    }
-    options.argv = line->argv;
-    options.envp = line->envp;
-    options.directory = line->directory;
-    return pool_child_start(&options, &p->child, reason);
-}
-
-/* Starts the agent once the job's files are ready. */
-static int begin(struct pool *p, const struct msg_assign *assign, struct tfe_reason *reason)
-{
-    char endpoint[ENDPOINT_TEXT_MAX];
-    extern char **environ;
-    struct handover handover;
-    struct agent_args line;
-    const struct agent_args_options options = {
-        .program = p->program,
-        .options = p->options,
-        .environment = (const char *const *)environ,
-        .endpoint = endpoint_format(endpoint, p->info->host, p->info->port),
-        .node_name = p->node_name.text,
-        .directory = scratch_path(p->scratch),
-        .has_image = assign->spec.image && p->settings->runtime != RUNTIME_NONE,
-        .assign = assign,
-    };
-    int rc = agent_args_make(&options, &line, reason);
+    char **argv;
+    int rc = assignment_directory(p->spec, scratch_path(p->scratch), is_container,
+                                  p->handover.directory, reason);
     if (rc) {
         return rc;
     }
-    make_handover(p, &handover);
-    rc = start_agent(p, assign, &line, &handover, reason);
-    explicit_bzero(&handover, sizeof handover);
-    agent_args_done(&line);
-    if (rc == 0) {
-        pool_child_log(p->child,
-                       assign->spec.clean_policy == CLEAN_ALL ? p->settings->logs.root : NULL,
-                       p->job.text);
-        log_info("agent_started", LOG_S("job", p->job.text),
-                 LOG_I("pid", pool_child_pid(p->child)));
-    } else {
-        p->child = NULL;
+    if (!is_container) {
+        options.argv = argv = agent_argv(p);
+        rc = pool_child_start(&options, &p->child, reason);
+        free(argv);
+        return rc;
     }
+    rc = image_enter(p->settings, p->spec, p->scratch, p->toolbox, p->options, &p->handover, &argv,
+                     reason);
+    if (rc) {
+        reason_prefix(reason, "image %.64s", json_string_value(json_object_get(p->spec, "image")));
+        return rc;
+    }
+    options.argv = argv;
+    options.engine = runtimes[p->settings->runtime];
+    options.container = image_container(p->scratch);
+    rc = pool_child_start(&options, &p->child, reason);
+    image_argv_free(argv);
     return rc;
 }
 
-static void on_files(void *ctx, const struct msg_assign *assign)
+/* Starts the agent once the job's files are ready. */
+static int begin(struct pool *p, struct tfe_reason *reason)
+{
+    const char *policy = json_string_value(json_object_get(p->spec, "clean_policy"));
+    token_format(p->info->token, p->handover.token);
+    uplink_key(member_uplink(p->member), p->handover.key);
+    int rc = start_agent(p, reason);
+    explicit_bzero(&p->handover, sizeof p->handover);
+    if (rc) {
+        p->child = NULL;
+        return rc;
+    }
+    pool_child_log(p->child, strcmp(policy, "All") == 0 ? p->settings->logs.root : NULL,
+                   p->job.text);
+    log_info("agent_started", LOG_S("job", p->job.text), LOG_I("pid", pool_child_pid(p->child)));
+    return 0;
+}
+
+static void on_files(void *ctx)
 {
     struct pool *p = ctx;
     struct tfe_reason reason;
-    if (begin(p, assign, &reason)) {
+    if (begin(p, &reason)) {
         fail_assignment(p, POOL_NOT_STARTED, &reason);
     }
 }
@@ -320,33 +325,47 @@ static void send_for_files(void *ctx, const struct tfe_msg *msg)
     }
 }
 
-static int prepare_files(struct pool *p, const struct msg_assign *assign, struct tfe_reason *reason)
+static void prepare_files(struct pool *p)
 {
     const struct files_options options = {.base = p->base,
-                                          .assign = assign,
+                                          .job = p->spec,
                                           .scratch = p->scratch,
                                           .state_dir = agent_settings_state_dir(p->settings),
                                           .send = send_for_files,
                                           .ready = on_files,
                                           .failed = on_no_files,
                                           .ctx = p};
-    return files_new(&options, &p->files, reason);
+    p->files = files_new(&options);
+}
+
+/* Reads the assignment, of which the server may have sent anything. */
+static int read_assignment(struct pool *p, const struct msg_assign *assign,
+                           struct tfe_reason *reason)
+{
+    p->handover = (struct handover){
+        .assignment = assign->assignment, .has_role = assign->has_role, .role = assign->role};
+    snprintf(p->handover.spec, sizeof p->handover.spec, "%s", assign->spec);
+    snprintf(p->handover.run_key, sizeof p->handover.run_key, "%s", assign->run_key);
+    snprintf(p->handover.node_name, sizeof p->handover.node_name, "%s", p->node_name.text);
+    (void)endpoint_format(p->handover.endpoint, p->info->host, p->info->port);
+    p->job.text[0] = '\0';
+    int rc = job_file_parse(assign->spec, &p->spec, reason);
+    return rc ? rc : id_set(&p->job, json_string_value(json_object_get(p->spec, "name")));
 }
 
 /* Prepares the job's files, or starts its agent at once if it has none. */
-static int start_assignment(struct pool *p, const struct msg_assign *assign,
-                            struct tfe_reason *reason)
+static int start_assignment(struct pool *p, struct tfe_reason *reason)
 {
     if (p->leaves) {
         reason_set(reason, "this node leaves the pool");
         return TFE_ESTATE;
     }
     int rc = scratch_new(p->settings->slots > 1, &p->scratch, reason);
-    if (rc) {
-        return rc;
+    if (rc || !files_are_needed(p->spec)) {
+        return rc ? rc : begin(p, reason);
     }
-    return files_are_needed(&assign->spec) ? prepare_files(p, assign, reason)
-                                           : begin(p, assign, reason);
+    prepare_files(p);
+    return 0;
 }
 
 static void on_assign(struct pool *p, const struct msg_assign *assign)
@@ -361,10 +380,10 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
     }
     p->assignment = assign->assignment;
     p->is_stopped = false;
-    (void)id_set(&p->job, assign->spec.name);
+    int rc = read_assignment(p, assign, &reason);
     log_info("assigned", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
              LOG_S("role", assign->has_role ? msg_task_name(assign->role) : NULL));
-    if (start_assignment(p, assign, &reason)) {
+    if (rc || start_assignment(p, &reason)) {
         fail_assignment(p, p->leaves ? CODE_LEFT : POOL_NOT_STARTED, &reason);
     }
 }

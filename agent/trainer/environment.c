@@ -174,19 +174,14 @@ static const char *convention_of(const char *const *base)
     return convention;
 }
 
-static bool is_convention(const char *convention, enum tfe_environment environment)
-{
-    return strcmp(convention, msg_environment_name(environment)) == 0;
-}
-
 /* Returns a role's name in TF_CONFIG. Without a chief, the worker may have the chief's name. */
 static const char *task_name(enum tfe_task task, bool has_chief, const char *convention)
 {
     if (task == (has_chief ? TASK_CHIEF : TASK_WORKER)) {
-        if (is_convention(convention, ENVIRONMENT_KUBEFLOW_MASTER)) {
+        if (strcmp(convention, "kubeflow-master") == 0) {
             return "master";
         }
-        if (is_convention(convention, ENVIRONMENT_KUBEFLOW_CHIEF)) {
+        if (strcmp(convention, "kubeflow-chief") == 0) {
             return "chief";
         }
     }
@@ -234,9 +229,9 @@ static json_t *cluster_new(const struct msg_row *rows, size_t n, const char *con
 static char *tf_config_text(const struct msg_row *rows, size_t n, const struct msg_row *own,
                             const char *convention)
 {
-    const bool is_cloud = is_convention(convention, ENVIRONMENT_KUBEFLOW) ||
-                          is_convention(convention, ENVIRONMENT_KUBEFLOW_MASTER) ||
-                          is_convention(convention, ENVIRONMENT_KUBEFLOW_CHIEF);
+    const bool is_cloud = strcmp(convention, "kubeflow") == 0 ||
+                          strcmp(convention, "kubeflow-master") == 0 ||
+                          strcmp(convention, "kubeflow-chief") == 0;
     json_t *cluster = cluster_new(rows, n, convention);
     json_t *config = cluster ? json_pack("{s:o, s:{s:s, s:I}}", "cluster", cluster, "task", "type",
                                          task_name(own->role, has_chief(rows, n), convention),
@@ -256,7 +251,7 @@ static char *tf_config_of(const struct agent_place *node, uint32_t local_rank,
 {
     struct msg_row own = node->own;
     if (own.role == TASK_EVALUATOR) {
-        const bool is_alone = *convention == '\0' || is_convention(convention, ENVIRONMENT_TFE);
+        const bool is_alone = *convention == '\0' || strcmp(convention, "tfe") == 0;
         return is_alone ? tf_config_text(&own, 1, &own, convention)
                         : tf_config_text(node->rows, node->n_rows, &own, convention);
     }

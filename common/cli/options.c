@@ -377,3 +377,19 @@ int options_parse(const struct option_table *table, int argc, char **argv, void 
     *ret_operand = w.operand;
     return 0;
 }
+
+int options_set(const struct option_table *table, void *settings, const char *name,
+                const char *value, struct tfe_reason *reason)
+{
+    const struct option_spec *row = find(table, name, strlen(name));
+    row = row ? target(table, row) : NULL;
+    if (!row || (!value && takes_value(row))) {
+        reason_set(reason, row ? "--%.64s needs a value" : "unknown option --%.64s", name);
+        return TFE_EINVAL;
+    }
+    int rc = options_set_value(row, settings, value ? value : "true", reason);
+    if (rc) {
+        reason_prefix(reason, "--%s", name);
+    }
+    return rc;
+}

@@ -89,6 +89,12 @@ int options_nodes(const char *text, uint32_t *ret_min, uint32_t *ret_max,
 int options_set_value(const struct option_spec *row, void *settings, const char *value,
                       struct tfe_reason *reason) TFE_MUST_CHECK;
 
+/* Parses value into the field of the option of this name; NULL is the value of a flag that is given
+ * alone. Returns TFE_EINVAL with a reason that names the option, also if there is none of this name
+ * or it needs a value. */
+int options_set(const struct option_table *table, void *settings, const char *name,
+                const char *value, struct tfe_reason *reason) TFE_MUST_CHECK;
+
 /* Parses "10s", "1.5", "250ms", "2m", "1h" or "7d" to milliseconds, rounded up; a bare number is
  * seconds. Returns TFE_EINVAL if the text is not a duration, negative, or above 30 days. */
 int options_duration(const char *text, uint32_t *ret_ms) TFE_MUST_CHECK;

@@ -1,23 +1,26 @@
 /* common/job/job_file.c: the table of a job file's fields, and their validation. */
 #include "common/job/job_file.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/id.h"
 #include "common/job/job_name.h"
-#include "common/job/tfjob.h"
 #include "common/message/job_spec.h"
+#include "common/message/msg.h"
 #include "common/message/range.h"
 
 #define SECONDS_MAX (MSG_DURATION_MAX_MS / 1000u)
+#define N_ROLES 4
 
 struct field {
     const char *name;
-    int (*read)(const struct field *field, const json_t *value, json_t **ret,
-                struct tfe_reason *reason);
+    /* Returns TFE_EINVAL with a reason if the value is invalid. */
+    int (*check)(const struct field *field, const json_t *value, struct tfe_reason *reason);
     /* Default value as JSON; "null" is not validated. */
     const char *fallback;
     uint32_t least, most;
@@ -30,126 +33,149 @@ static int no_memory(struct tfe_reason *reason)
     return TFE_ENOMEM;
 }
 
-static int set_result(json_t *value, json_t **ret, struct tfe_reason *reason)
+/* Sets the reason. Returns TFE_EINVAL. */
+static int __attribute__((format(printf, 2, 3)))
+invalid(struct tfe_reason *reason, const char *format, ...)
 {
-    *ret = value;
-    return value ? 0 : no_memory(reason);
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(reason->text, sizeof(reason->text), format, args);
+    va_end(args);
+    return TFE_EINVAL;
 }
 
-static int read_name(const struct field *field, const json_t *value, json_t **ret,
-                     struct tfe_reason *reason)
+/* --- texts and numbers --- */
+
+static int check_name(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
-    if (!id_is_valid(json_string_value(value))) {
-        reason_set(reason, TFE_ID_RULE " are a name");
-        return TFE_EINVAL;
-    }
-    return set_result(json_copy((json_t *)(uintptr_t)value), ret, reason);
+    return id_is_valid(json_string_value(value)) ? 0 : invalid(reason, TFE_ID_RULE " are a name");
 }
 
-/* Validates the beginning of a generated name, which leaves space for the random part. */
-static int read_beginning(const struct field *field, const json_t *value, json_t **ret,
-                          struct tfe_reason *reason)
+/* Checks the beginning of a generated name, which leaves space for the random part. */
+static int check_beginning(const struct field *field, const json_t *value,
+                           struct tfe_reason *reason)
 {
     const size_t most = TFE_ID_MAX - JOB_NAME_RANDOM - 1;
-    if (!id_is_valid(json_string_value(value)) || json_string_length(value) > most) {
-        reason_set(reason, TFE_ID_RULE " are a name, and at most %zu of them begin one", most);
-        return TFE_EINVAL;
+    if (id_is_valid(json_string_value(value)) && json_string_length(value) <= most) {
+        return 0;
     }
-    return set_result(json_copy((json_t *)(uintptr_t)value), ret, reason);
+    return invalid(reason, TFE_ID_RULE " are a name, and at most %zu of them begin one", most);
 }
 
-static int read_count(const struct field *field, const json_t *value, json_t **ret,
-                      struct tfe_reason *reason)
+static int check_count(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
-    json_int_t n = json_integer_value(value);
-    if (!json_is_integer(value) || n < field->least || n > field->most) {
-        reason_set(reason, "a whole number from %u to %u is wanted", field->least, field->most);
-        return TFE_EINVAL;
+    const json_int_t n = json_integer_value(value);
+    if (json_is_integer(value) && n >= field->least && n <= field->most) {
+        return 0;
     }
-    return set_result(json_integer(n), ret, reason);
+    return invalid(reason, "a whole number from %u to %u is wanted", field->least, field->most);
 }
 
-static int read_flag(const struct field *field, const json_t *value, json_t **ret,
-                     struct tfe_reason *reason)
+static int check_flag(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
-    if (!json_is_boolean(value)) {
-        reason_set(reason, "true or false is wanted");
-        return TFE_EINVAL;
-    }
-    return set_result(json_boolean(json_is_true(value)), ret, reason);
+    return json_is_boolean(value) ? 0 : invalid(reason, "true or false is wanted");
 }
 
-static int read_word(const struct field *field, const json_t *value, json_t **ret,
-                     struct tfe_reason *reason)
+static int check_word(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
     const char *text = json_string_value(value);
-    reason_set(reason, "one of");
+    char list[128] = "";
     for (size_t i = 0; field->words[i]; i++) {
-        struct tfe_reason so_far = *reason;
         if (text && strcmp(text, field->words[i]) == 0) {
-            return set_result(json_string(text), ret, reason);
+            return 0;
         }
-        reason_set(reason, "%.400s%s %s", so_far.text, i > 0 ? "," : "", field->words[i]);
+        const size_t n = strlen(list);
+        (void)snprintf(list + n, sizeof(list) - n, "%s %s", i > 0 ? "," : "", field->words[i]);
     }
-    reason_prefix(reason, "\"%.64s\"", text ? text : "");
-    return TFE_EINVAL;
+    return invalid(reason, "\"%.64s\": one of%s", text ? text : "", list);
 }
 
 static int check_text(const json_t *value, size_t most, struct tfe_reason *reason)
 {
     if (!json_is_string(value)) {
-        reason_set(reason, "a text is wanted: put it in quotes where it looks like something else");
-        return TFE_EINVAL;
+        return invalid(reason,
+                       "a text is wanted: put it in quotes where it looks like something else");
     }
-    if (json_string_length(value) > most) {
-        reason_set(reason, "it is longer than %zu bytes", most);
-        return TFE_EINVAL;
-    }
-    return 0;
+    return json_string_length(value) <= most ? 0
+                                             : invalid(reason, "it is longer than %zu bytes", most);
 }
 
-/* Validates a directory: absolute, or relative to the job's files. */
-static int read_work_dir(const struct field *field, const json_t *value, json_t **ret,
-                         struct tfe_reason *reason)
+/* Checks a text of one line without control characters. */
+static int check_line(const json_t *value, struct tfe_reason *reason)
+{
+    int rc = check_text(value, MSG_WORD_MAX, reason);
+    for (const char *at = json_string_value(value); rc == 0 && *at; at++) {
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) {
+            rc = invalid(reason, "it has a line break or another control character");
+        }
+    }
+    return rc;
+}
+
+/* Checks a directory: absolute, or relative to the job's files. */
+static int check_work_dir(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
     const char *text = json_string_value(value);
-    int rc = check_text(value, MSG_WORD_MAX, reason);
+    int rc = check_line(value, reason);
     if (rc) {
         return rc;
     }
     if (!*text) {
-        reason_set(reason, "it is empty");
-        return TFE_EINVAL;
+        return invalid(reason, "it is empty");
     }
     for (const char *at = text; at; at = strchr(at, '/')) {
         at += *at == '/';
         if (strncmp(at, "..", 2) == 0 && (at[2] == '/' || at[2] == '\0')) {
-            reason_set(reason, "\"..\" leads out of the job's files");
-            return TFE_EINVAL;
+            return invalid(reason, "\"..\" leads out of the job's files");
         }
     }
-    return set_result(json_string(text), ret, reason);
+    return 0;
 }
 
-static int read_image(const struct field *field, const json_t *value, json_t **ret,
-                      struct tfe_reason *reason)
+/* True for the name of an image in a registry. Rejects options of the container engine, and
+ * transports such as dir:/etc that read files of the machine. */
+static bool is_image(const char *text)
 {
-    const char *text = json_string_value(value);
-    int rc = check_text(value, MSG_IMAGE_MAX, reason);
-    if (rc == 0 && !submission_is_image(text)) {
-        reason_set(reason, "\"%.64s\" is no name of an image in a registry", text);
-        rc = TFE_EINVAL;
+    static const char *const transports[] = {"atomic",
+                                             "containers-storage",
+                                             "dir",
+                                             "docker",
+                                             "docker-archive",
+                                             "docker-daemon",
+                                             "http",
+                                             "https",
+                                             "oci",
+                                             "oci-archive",
+                                             "ostree",
+                                             "sif",
+                                             "tarball"};
+    static const char characters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/:@+";
+    const size_t n_letters = sizeof(characters) - sizeof("._-/:@+");
+    const size_t n = strcspn(text, ":");
+    for (size_t i = 0; text[n] && i < sizeof(transports) / sizeof(transports[0]); i++) {
+        if (strlen(transports[i]) == n && strncmp(transports[i], text, n) == 0) {
+            return false;
+        }
     }
-    return rc ? rc : set_result(json_string(text), ret, reason);
+    return *text && text[strspn(text, characters)] == '\0' && memchr(characters, *text, n_letters);
 }
 
-static int read_words(const struct field *field, const json_t *value, json_t **ret,
-                      struct tfe_reason *reason)
+static int check_image(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
-    size_t n = json_array_size(value);
-    if (!json_is_array(value) || n == 0 || n > MSG_WORDS_MAX) {
-        reason_set(reason, "a list of 1 to %u texts is wanted", MSG_WORDS_MAX);
-        return TFE_EINVAL;
+    int rc = check_text(value, MSG_IMAGE_MAX, reason);
+    if (rc == 0 && !is_image(json_string_value(value))) {
+        rc = invalid(reason, "\"%.64s\" is no name of an image in a registry",
+                     json_string_value(value));
+    }
+    return rc;
+}
+
+static int check_command(const struct field *field, const json_t *value, struct tfe_reason *reason)
+{
+    const size_t n = json_array_size(value);
+    if (n == 0 || n > MSG_WORDS_MAX) {
+        return invalid(reason, "a list of 1 to %u texts is wanted", MSG_WORDS_MAX);
     }
     for (size_t i = 0; i < n; i++) {
         int rc = check_text(json_array_get(value, i), MSG_WORD_MAX, reason);
@@ -158,11 +184,32 @@ static int read_words(const struct field *field, const json_t *value, json_t **r
             return rc;
         }
     }
-    if (json_string_length(json_array_get(value, 0)) == 0) {
-        reason_set(reason, "[0]: the program has no name");
-        return TFE_EINVAL;
+    return json_string_length(json_array_get(value, 0)) > 0
+               ? 0
+               : invalid(reason, "[0]: the program has no name");
+}
+
+/* --- mappings --- */
+
+typedef int member_check(const char *key, const json_t *value, struct tfe_reason *reason);
+
+static int check_map(const json_t *value, size_t most, member_check *check,
+                     struct tfe_reason *reason)
+{
+    const char *key;
+    json_t *item;
+    if (!json_is_object(value) || json_object_size(value) > most) {
+        return invalid(reason, "a mapping of at most %zu names to texts is wanted", most);
     }
-    return set_result(json_deep_copy(value), ret, reason);
+    json_object_foreach((json_t *)(uintptr_t)value, key, item)
+    {
+        int rc = check(key, item, reason);
+        if (rc) {
+            reason_prefix(reason, "%.64s", key);
+            return rc;
+        }
+    }
+    return 0;
 }
 
 static int check_variable(const char *key, const json_t *value, struct tfe_reason *reason)
@@ -170,14 +217,17 @@ static int check_variable(const char *key, const json_t *value, struct tfe_reaso
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
     static const char others[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     if (!*key || !strchr(letters, *key) || key[strspn(key, others)] != '\0') {
-        reason_set(reason, "no name of a variable");
-        return TFE_EINVAL;
+        return invalid(reason, "no name of a variable");
     }
     if (strcmp(key, "TF_CONFIG") == 0 || strncmp(key, "TFE_", 4) == 0) {
-        reason_set(reason, "the agent sets it for each trainer");
-        return TFE_EINVAL;
+        return invalid(reason, "the agent sets it for each trainer");
     }
     return check_text(value, MSG_WORD_MAX - strlen(key) - 1, reason);
+}
+
+static int check_env(const struct field *field, const json_t *value, struct tfe_reason *reason)
+{
+    return check_map(value, MSG_WORDS_MAX, check_variable, reason);
 }
 
 static bool is_visible(const char *text)
@@ -188,7 +238,7 @@ static bool is_visible(const char *text)
     return *text == '\0';
 }
 
-/* Validates a label; agents' labels have the same form. */
+/* Checks a label; agents' labels have the same form. */
 static int check_label(const char *key, const json_t *value, struct tfe_reason *reason)
 {
     int rc = check_text(value, MSG_POOL_LABEL_MAX, reason);
@@ -196,98 +246,65 @@ static int check_label(const char *key, const json_t *value, struct tfe_reason *
                     !is_visible(json_string_value(value)) || strchr(key, ',') ||
                     strchr(json_string_value(value), ',') ||
                     strlen(key) + 1 + json_string_length(value) > MSG_POOL_LABEL_MAX)) {
-        reason_set(
+        rc = invalid(
             reason,
             "KEY=VALUE of at most %u visible characters is wanted, without ',', without '=' in KEY "
             "and without '@' in front of it",
             MSG_POOL_LABEL_MAX);
-        rc = TFE_EINVAL;
     }
     return rc;
 }
 
-/* Validates an option of tfe-agent that a job may set, which excludes those about paths and users
- * of the machine. */
+static int check_labels(const struct field *field, const json_t *value, struct tfe_reason *reason)
+{
+    return check_map(value, MSG_POOL_LABELS_MAX, check_label, reason);
+}
+
+int job_file_role(const char *name)
+{
+    int task = N_ROLES - 1;
+    while (task >= 0 && strcmp(name, msg_task_name((enum tfe_task)task)) != 0) {
+        task--;
+    }
+    return task;
+}
+
+static int check_role(const char *key, struct tfe_reason *reason)
+{
+    return job_file_role(key) >= 0 ? 0 : invalid(reason, "none of worker, chief, ps, evaluator");
+}
+
+static int check_labels_of(const char *key, const json_t *value, struct tfe_reason *reason)
+{
+    int rc = check_role(key, reason);
+    return rc ? rc : check_labels(NULL, value, reason);
+}
+
+static int check_role_labels(const struct field *field, const json_t *value,
+                             struct tfe_reason *reason)
+{
+    return check_map(value, N_ROLES, check_labels_of, reason);
+}
+
+/* Checks an option of tfe-agent that a job may set, which excludes those about paths and users of
+ * the machine. */
 static int check_option(const char *key, const json_t *value, struct tfe_reason *reason)
 {
     static const char *const fields[] = {"nproc-per-node", "ps", "chief", "evaluator"};
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         if (strcmp(key, fields[i]) == 0) {
-            reason_set(reason, "it is a field of the job file itself");
-            return TFE_EINVAL;
+            return invalid(reason, "it is a field of the job file itself");
         }
     }
     if (job_option_is_free(key, strlen(key))) {
-        return json_is_true(value) ? 0 : check_text(value, MSG_WORD_MAX, reason);
+        return json_is_true(value) ? 0 : check_line(value, reason);
     }
-    reason_set(reason, "no option of tfe-agent that a job may set");
-    return TFE_EINVAL;
+    return invalid(reason, "no option of tfe-agent that a job may set");
 }
 
-static int read_map(const json_t *value, size_t most,
-                    int (*check)(const char *key, const json_t *value, struct tfe_reason *reason),
-                    json_t **ret, struct tfe_reason *reason)
+static int check_options(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
-    const char *key;
-    json_t *item;
-    if (!json_is_object(value) || json_object_size(value) > most) {
-        reason_set(reason, "a mapping of at most %zu names to texts is wanted", most);
-        return TFE_EINVAL;
-    }
-    json_object_foreach((json_t *)(uintptr_t)value, key, item)
-    {
-        int rc = check(key, item, reason);
-        if (rc) {
-            reason_prefix(reason, "%.64s", key);
-            return rc;
-        }
-    }
-    return set_result(json_deep_copy(value), ret, reason);
-}
-
-static int read_env(const struct field *field, const json_t *value, json_t **ret,
-                    struct tfe_reason *reason)
-{
-    return read_map(value, MSG_WORDS_MAX, check_variable, ret, reason);
-}
-
-static int read_labels(const struct field *field, const json_t *value, json_t **ret,
-                       struct tfe_reason *reason)
-{
-    return read_map(value, MSG_POOL_LABELS_MAX, check_label, ret, reason);
-}
-
-static int read_options(const struct field *field, const json_t *value, json_t **ret,
-                        struct tfe_reason *reason)
-{
-    return read_map(value, MSG_POOL_LABELS_MAX, check_option, ret, reason);
-}
-
-static int check_role(const char *key, struct tfe_reason *reason)
-{
-    static const char *const roles[] = {"worker", "chief", "ps", "evaluator"};
-    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
-        if (strcmp(key, roles[i]) == 0) {
-            return 0;
-        }
-    }
-    reason_set(reason, "none of worker, chief, ps, evaluator");
-    return TFE_EINVAL;
-}
-
-static int check_labels_of(const char *key, const json_t *value, struct tfe_reason *reason)
-{
-    json_t *copy = NULL;
-    int rc = check_role(key, reason);
-    rc = rc ? rc : read_labels(NULL, value, &copy, reason);
-    json_decref(copy);
-    return rc;
-}
-
-static int read_role_labels(const struct field *field, const json_t *value, json_t **ret,
-                            struct tfe_reason *reason)
-{
-    return read_map(value, 4, check_labels_of, ret, reason);
+    return check_map(value, MSG_POOL_LABELS_MAX, check_option, reason);
 }
 
 static const struct field restart_field = {
@@ -295,136 +312,94 @@ static const struct field restart_field = {
 
 static int check_restart_of(const char *key, const json_t *value, struct tfe_reason *reason)
 {
-    json_t *copy = NULL;
     int rc = check_role(key, reason);
-    rc = rc ? rc : read_word(&restart_field, value, &copy, reason);
-    json_decref(copy);
+    return rc ? rc : check_word(&restart_field, value, reason);
+}
+
+/* Checks one restart policy for all roles, or a mapping from role to policy. */
+static int check_restart(const struct field *field, const json_t *value, struct tfe_reason *reason)
+{
+    return json_is_object(value) ? check_map(value, N_ROLES, check_restart_of, reason)
+                                 : check_word(&restart_field, value, reason);
+}
+
+static int check_source_member(const char *key, const json_t *value, struct tfe_reason *reason)
+{
+    static const struct {
+        const char *name, *wanted;
+    } members[] = {{"path", "an absolute path"},
+                   {"bundle", "a directory"},
+                   {"git", "a repository's URL"},
+                   {"ref", "a branch, tag or commit"}};
+    size_t i = 0;
+    while (i < sizeof(members) / sizeof(members[0]) && strcmp(key, members[i].name) != 0) {
+        i++;
+    }
+    if (i == sizeof(members) / sizeof(members[0])) {
+        return invalid(reason, "no such field");
+    }
+    int rc = check_line(value, reason);
+    const char first = rc == 0 ? json_string_value(value)[0] : '\0';
+    /* A leading '-' would be an option of git. */
+    if (rc == 0 && (i == 0 ? first != '/' : first == '\0' || first == '-')) {
+        rc = invalid(reason, "%s is wanted", members[i].wanted);
+    }
     return rc;
 }
 
-/* Reads one restart policy for all roles, or a mapping from role to policy. */
-static int read_restart(const struct field *field, const json_t *value, json_t **ret,
-                        struct tfe_reason *reason)
+static int check_source(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
-    return json_is_object(value) ? read_map(value, 4, check_restart_of, ret, reason)
-                                 : read_word(&restart_field, value, ret, reason);
-}
-
-/* Reads an optional member of a mapping; *ret is borrowed, NULL if absent. */
-static int read_member(const json_t *value, const char *name, bool (*is_valid)(const char *text),
-                       const char *wanted, struct tfe_reason *reason, const json_t **ret)
-{
-    const json_t *member = json_object_get(value, name);
-    *ret = NULL;
-    if (!member || json_is_null(member)) {
-        return 0;
-    }
-    int rc = check_text(member, MSG_WORD_MAX, reason);
-    if (rc == 0 && !is_valid(json_string_value(member))) {
-        reason_set(reason, "%s is wanted", wanted);
-        rc = TFE_EINVAL;
-    }
-    if (rc) {
-        reason_prefix(reason, "%s", name);
-        return rc;
-    }
-    *ret = member;
-    return 0;
-}
-
-static bool is_plain(const char *text)
-{
-    return *text != '\0' && *text != '-'; /* a leading '-' would be an option of git */
-}
-
-static bool is_absolute(const char *text)
-{
-    return *text == '/';
-}
-
-/* Copies the named members that are present, and rejects any other member. */
-static int copy_members(const json_t *value, const json_t *const *given, const char *const *names,
-                        size_t n, json_t **ret, struct tfe_reason *reason)
-{
-    const char *key;
-    json_t *item;
-    json_object_foreach((json_t *)(uintptr_t)value, key, item)
-    {
-        size_t i = 0;
-        while (i < n && strcmp(key, names[i]) != 0) {
-            i++;
-        }
-        if (i == n) {
-            reason_set(reason, "%.64s: no such field", key);
-            return TFE_EINVAL;
-        }
-    }
-    json_t *copy = json_object();
-    for (size_t i = 0; i < n; i++) {
-        if (given[i] && json_object_set_new(copy, names[i], json_deep_copy(given[i]))) {
-            json_decref(copy);
-            return no_memory(reason);
-        }
-    }
-    return set_result(copy, ret, reason);
-}
-
-static int read_source(const struct field *field, const json_t *value, json_t **ret,
-                       struct tfe_reason *reason)
-{
-    static const char *const names[] = {"path", "bundle", "git", "ref"};
-    const json_t *given[4];
-    int rc;
     if (!json_is_object(value)) {
-        reason_set(reason, "a mapping with path, bundle, or git and ref is wanted");
-        return TFE_EINVAL;
+        return invalid(reason, "a mapping with path, bundle, or git and ref is wanted");
     }
-    if ((rc = read_member(value, names[0], is_absolute, "an absolute path", reason, &given[0])) ||
-        (rc = read_member(value, names[1], is_plain, "a directory", reason, &given[1])) ||
-        (rc = read_member(value, names[2], is_plain, "a repository's URL", reason, &given[2])) ||
-        (rc = read_member(value, names[3], is_plain, "a branch, tag or commit", reason,
-                          &given[3]))) {
-        return rc;
+    int rc = check_map(value, N_ROLES, check_source_member, reason);
+    const bool has_git = json_object_get(value, "git");
+    const bool has_ref = json_object_get(value, "ref");
+    if (rc == 0 && ((has_ref && !has_git) || json_object_size(value) != 1u + has_ref)) {
+        rc = invalid(reason, "one of path, bundle and git is wanted, and ref with git only");
     }
-    if (!!given[0] + !!given[1] + !!given[2] != 1 || (given[3] && !given[2])) {
-        reason_set(reason, "one of path, bundle and git is wanted, and ref with git only");
-        return TFE_EINVAL;
-    }
-    return copy_members(value, given, names, 4, ret, reason);
+    return rc;
 }
 
-/* Reads {min, max}, N for N:N, or the text "MIN:MAX". */
-static int read_sizes(const struct field *field, const json_t *value, json_t **ret,
-                      struct tfe_reason *reason)
+/* Returns {min, max} for N or the text "MIN:MAX", a copy of any other value; NULL if out of
+ * memory. */
+static json_t *sizes_of(const json_t *value)
 {
-    static const char *const names[] = {"min", "max"};
-    json_int_t size[2] = {json_integer_value(value), json_integer_value(value)};
-    bool is_valid = json_is_integer(value);
-    if (json_is_object(value)) {
-        const json_t *given[2] = {json_object_get(value, "min"), json_object_get(value, "max")};
-        json_t *copy;
-        int rc = copy_members(value, given, names, 2, &copy, reason);
-        if (rc) {
-            return rc;
-        }
-        json_decref(copy);
-        is_valid = json_is_integer(given[0]) && json_is_integer(given[1]);
-        size[0] = json_integer_value(given[0]);
-        size[1] = json_integer_value(given[1]);
-    } else if (json_is_string(value)) {
-        const char *text = json_string_value(value);
-        size_t low = strspn(text, "0123456789");
-        size_t high = text[low] == ':' ? strspn(text + low + 1, "0123456789") : 0;
-        is_valid = low > 0 && low < 10 && high > 0 && high < 10 && text[low + 1 + high] == '\0';
-        size[0] = is_valid ? strtoll(text, NULL, 10) : 0;
-        size[1] = is_valid ? strtoll(text + low + 1, NULL, 10) : 0;
+    const char *text = json_string_value(value);
+    const size_t low = text ? strspn(text, "0123456789") : 0;
+    const size_t high = low > 0 && text[low] == ':' ? strspn(text + low + 1, "0123456789") : 0;
+    json_int_t min = json_integer_value(value);
+    json_int_t max = min;
+    if (low < 10 && high > 0 && high < 10 && text[low + 1 + high] == '\0') {
+        min = strtoll(text, NULL, 10);
+        max = strtoll(text + low + 1, NULL, 10);
+    } else if (!json_is_integer(value)) {
+        return json_deep_copy(value);
     }
-    if (!is_valid || size[0] < 1 || size[0] > size[1] || size[1] > MSG_NODES_MAX) {
-        reason_set(reason, "N, \"MIN:MAX\" or min and max are wanted, from 1 to %u", MSG_NODES_MAX);
-        return TFE_EINVAL;
-    }
-    return set_result(json_pack("{sIsI}", "min", size[0], "max", size[1]), ret, reason);
+    return json_pack("{sIsI}", "min", min, "max", max);
 }
+
+static int check_size(const char *key, const json_t *value, struct tfe_reason *reason)
+{
+    const bool is_known = strcmp(key, "min") == 0 || strcmp(key, "max") == 0;
+    return is_known ? 0 : invalid(reason, "no such field");
+}
+
+static int check_sizes(const struct field *field, const json_t *value, struct tfe_reason *reason)
+{
+    const json_t *low = json_object_get(value, "min");
+    const json_t *high = json_object_get(value, "max");
+    const json_int_t min = json_integer_value(low);
+    int rc = json_is_object(value) ? check_map(value, N_ROLES, check_size, reason) : 0;
+    if (rc == 0 && (!json_is_integer(low) || !json_is_integer(high) || min < 1 ||
+                    min > json_integer_value(high) || json_integer_value(high) > MSG_NODES_MAX)) {
+        rc = invalid(reason, "N, \"MIN:MAX\" or min and max are wanted, from 1 to %u",
+                     MSG_NODES_MAX);
+    }
+    return rc;
+}
+
+/* --- the whole job --- */
 
 static const char *const clean_words[] = {"None", "Running", "All", NULL};
 static const char *const success_words[] = {"Default", "AllWorkers", NULL};
@@ -432,51 +407,54 @@ static const char *const environment_words[] = {"tfe", "kubeflow", "kubeflow-mas
                                                 "kubeflow-chief", NULL};
 
 static const struct field fields[] = {
-    {"name", read_name, "null", 0, 0, NULL},
-    {"generate_name", read_beginning, "null", 0, 0, NULL},
-    {"priority", read_count, "500", 0, MSG_PRIORITY_MAX, NULL},
-    {"workers", read_sizes, "1", 0, 0, NULL},
-    {"ps", read_count, "0", 0, MSG_NODES_MAX, NULL},
-    {"chief", read_flag, "false", 0, 0, NULL},
-    {"evaluator", read_flag, "false", 0, 0, NULL},
-    {"nproc", read_count, "1", 1, MSG_NPROC_MAX, NULL},
-    {"source", read_source, "null", 0, 0, NULL},
-    {"work_dir", read_work_dir, "null", 0, 0, NULL},
-    {"image", read_image, "null", 0, 0, NULL},
-    {"command", read_words, "[\"python\", \"exec.py\"]", 0, 0, NULL},
-    {"env", read_env, "{}", 0, 0, NULL},
-    {"environment", read_word, "\"tfe\"", 0, 0, environment_words},
-    {"labels", read_labels, "{}", 0, 0, NULL},
-    {"role_labels", read_role_labels, "{}", 0, 0, NULL},
-    {"options", read_options, "{}", 0, 0, NULL},
-    {"preempt", read_flag, "false", 0, 0, NULL},
-    {"suspend", read_flag, "false", 0, 0, NULL},
-    {"restart_policy", read_restart, "\"OnFailure\"", 0, 0, NULL},
-    {"backoff_limit", read_count, "null", 0, 1000000, NULL},
-    {"active_deadline_s", read_count, "null", 1, SECONDS_MAX, NULL},
-    {"ttl_after_finished_s", read_count, "null", 0, SECONDS_MAX, NULL},
-    {"clean_policy", read_word, "\"Running\"", 0, 0, clean_words},
-    {"success_policy", read_word, "\"Default\"", 0, 0, success_words},
+    {"name", check_name, "null", 0, 0, NULL},
+    {"generate_name", check_beginning, "null", 0, 0, NULL},
+    {"priority", check_count, "500", 0, MSG_PRIORITY_MAX, NULL},
+    {"workers", check_sizes, "1", 0, 0, NULL},
+    {"ps", check_count, "0", 0, MSG_NODES_MAX, NULL},
+    {"chief", check_flag, "false", 0, 0, NULL},
+    {"evaluator", check_flag, "false", 0, 0, NULL},
+    {"nproc", check_count, "1", 1, MSG_NPROC_MAX, NULL},
+    {"source", check_source, "null", 0, 0, NULL},
+    {"work_dir", check_work_dir, "null", 0, 0, NULL},
+    {"image", check_image, "null", 0, 0, NULL},
+    {"command", check_command, "[\"python\", \"exec.py\"]", 0, 0, NULL},
+    {"env", check_env, "{}", 0, 0, NULL},
+    {"environment", check_word, "\"tfe\"", 0, 0, environment_words},
+    {"labels", check_labels, "{}", 0, 0, NULL},
+    {"role_labels", check_role_labels, "{}", 0, 0, NULL},
+    {"options", check_options, "{}", 0, 0, NULL},
+    {"preempt", check_flag, "false", 0, 0, NULL},
+    {"suspend", check_flag, "false", 0, 0, NULL},
+    {"restart_policy", check_restart, "\"OnFailure\"", 0, 0, NULL},
+    {"backoff_limit", check_count, "null", 0, 1000000, NULL},
+    {"active_deadline_s", check_count, "null", 1, SECONDS_MAX, NULL},
+    {"ttl_after_finished_s", check_count, "null", 0, SECONDS_MAX, NULL},
+    {"clean_policy", check_word, "\"Running\"", 0, 0, clean_words},
+    {"success_policy", check_word, "\"Default\"", 0, 0, success_words},
 };
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
 
+/* Returns the canonical value of the field, owned by the caller: what was given, or the default. */
 static int read_field(const struct field *field, const json_t *given, json_t **ret,
                       struct tfe_reason *reason)
 {
-    json_t *fallback = NULL;
-    if (!given || json_is_null(given)) {
-        fallback = json_loads(field->fallback, JSON_DECODE_ANY, NULL);
-        if (!fallback || json_is_null(fallback)) {
-            return set_result(fallback, ret, reason);
-        }
-        given = fallback;
-    }
-    int rc = field->read(field, given, ret, reason);
+    const bool is_given = given && !json_is_null(given);
+    json_t *fallback = is_given ? NULL : json_loads(field->fallback, JSON_DECODE_ANY, NULL);
+    json_t *value = field->check == check_sizes ? sizes_of(is_given ? given : fallback)
+                                                : json_deep_copy(is_given ? given : fallback);
     json_decref(fallback);
-    if (rc == TFE_EINVAL) {
-        reason_prefix(reason, "%s", field->name);
+    if (!value) {
+        return no_memory(reason);
     }
-    return rc;
+    int rc = json_is_null(value) ? 0 : field->check(field, value, reason);
+    if (rc) {
+        reason_prefix(reason, "%s", field->name);
+        json_decref(value);
+        return rc;
+    }
+    *ret = value;
+    return 0;
 }
 
 /* Checks that a job without a chief has one worker if the worker is named master or chief in
@@ -490,9 +468,8 @@ static int check_environment(const json_t *job, struct tfe_reason *reason)
     const bool is_lead = is_chief || (strcmp(environment, "kubeflow-master") == 0 && !has_chief);
     if ((is_lead && json_integer_value(json_object_get(workers, "max")) != 1) ||
         (is_chief && has_chief)) {
-        reason_set(reason, "environment: %s names the only worker of a job without a chief",
-                   environment);
-        return TFE_EINVAL;
+        return invalid(reason, "environment: %s names the only worker of a job without a chief",
+                       environment);
     }
     return 0;
 }
@@ -511,17 +488,15 @@ static int check_whole(const json_t *job, struct tfe_reason *reason)
         n_labels += json_object_size(labels);
     }
     if (n_labels > MSG_POOL_LABELS_MAX) {
-        reason_set(reason, "labels and role_labels: more than %u in all", MSG_POOL_LABELS_MAX);
-        return TFE_EINVAL;
+        return invalid(reason, "labels and role_labels: more than %u in all", MSG_POOL_LABELS_MAX);
     }
     size_t n_bytes = json_dumpb(job, NULL, 0, JSON_COMPACT);
     if (n_bytes == 0) {
         return no_memory(reason);
     }
     if (n_bytes > MSG_SPEC_MAX) {
-        reason_set(reason, "the job needs more than %u bytes: put what is long into its files",
-                   MSG_SPEC_MAX);
-        return TFE_EINVAL;
+        return invalid(reason, "the job needs more than %u bytes: put what is long into its files",
+                       MSG_SPEC_MAX);
     }
     return 0;
 }
@@ -537,8 +512,7 @@ static int check_named(const json_t *tree, struct tfe_reason *reason)
 {
     if (!is_there(tree, "name") && !is_there(tree, "generate_name") && !is_there(tree, "command") &&
         !is_there(tree, "source")) {
-        reason_set(reason, "name: it is missing, and so is what one could be made of");
-        return TFE_EINVAL;
+        return invalid(reason, "name: it is missing, and so is what one could be made of");
     }
     return 0;
 }
@@ -548,8 +522,7 @@ static int check_known(const json_t *tree, struct tfe_reason *reason)
     const char *key;
     json_t *item;
     if (!json_is_object(tree)) {
-        reason_set(reason, "a mapping of fields is wanted");
-        return TFE_EINVAL;
+        return invalid(reason, "a mapping of fields is wanted");
     }
     json_object_foreach((json_t *)(uintptr_t)tree, key, item)
     {
@@ -558,8 +531,7 @@ static int check_known(const json_t *tree, struct tfe_reason *reason)
             i++;
         }
         if (i == N_FIELDS) {
-            reason_set(reason, "%.64s: no such field", key);
-            return TFE_EINVAL;
+            return invalid(reason, "%.64s: no such field", key);
         }
     }
     return 0;
@@ -606,38 +578,52 @@ void job_file_warn(const json_t *job, struct tfe_reason *warning)
     }
 }
 
-/* Unwraps a list of one job, as written by "kubectl get -o yaml". */
-static int find_item(const json_t **tree, struct tfe_reason *reason)
+char *job_file_format(const json_t *job)
 {
-    const char *kind = json_string_value(json_object_get(*tree, "kind"));
-    const json_t *items = json_object_get(*tree, "items");
-    if (!kind || (strcmp(kind, "List") != 0 && strcmp(kind, "TFJobList") != 0)) {
-        return 0;
+    return json_dumps(job, JSON_COMPACT | JSON_SORT_KEYS);
+}
+
+static bool is_commit(const char *ref)
+{
+    const size_t n = strspn(ref, "0123456789abcdef");
+    return ref[n] == '\0' && (n == 40 || n == 64);
+}
+
+/* Checks that the job has a name and that its files cannot change. */
+static int check_complete(const json_t *job, struct tfe_reason *reason)
+{
+    const json_t *source = json_object_get(job, "source");
+    const char *bundle = json_string_value(json_object_get(source, "bundle"));
+    const char *ref = json_string_value(json_object_get(source, "ref"));
+    if (json_is_null(json_object_get(job, "name"))) {
+        return invalid(reason, "name: it is missing");
     }
-    if (json_array_size(items) != 1) {
-        reason_set(reason, "items: %zu of them, and one job a file is wanted",
-                   json_array_size(items));
-        return TFE_EINVAL;
+    if (bundle && !submission_is_digest(bundle)) {
+        return invalid(reason, "source: a bundle is named by its digest, 64 digits");
     }
-    *tree = json_array_get(items, 0);
+    if (json_object_get(source, "git") && !(ref && is_commit(ref))) {
+        return invalid(reason, "source: git needs a whole commit as its ref");
+    }
     return 0;
 }
 
-int job_file_read_any(const json_t *tree, json_t **ret, struct tfe_reason *warning,
-                      struct tfe_reason *reason)
+int job_file_parse(const char *text, json_t **ret, struct tfe_reason *reason)
 {
-    json_t *own = NULL;
-    int rc = find_item(&tree, reason);
+    json_error_t error;
+    json_t *tree = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (!tree) {
+        return json_error_code(&error) == json_error_out_of_memory
+                   ? no_memory(reason)
+                   : invalid(reason, "the job is no JSON: %.200s", error.text);
+    }
+    json_t *job = NULL;
+    int rc = job_file_read(tree, &job, reason);
+    json_decref(tree);
+    rc = rc == 0 ? check_complete(job, reason) : rc;
     if (rc) {
+        json_decref(job);
         return rc;
     }
-    rc = tfjob_is(tree) ? tfjob_read(tree, &own, reason) : 0;
-    if (rc == 0) {
-        rc = job_file_read(own ? own : tree, ret, reason);
-    }
-    if (rc == 0) {
-        job_file_warn(*ret, warning);
-    }
-    json_decref(own);
-    return rc == TFE_ENOMEM ? no_memory(reason) : rc;
+    *ret = job;
+    return 0;
 }

@@ -1,6 +1,8 @@
 /* common/job/job_file.h: reads job files. A job file is a JSON object whose fields are defined in
- * one table and described by docs/job-file.schema.json. Its canonical form has every field in the
- * table's order, with its default or null if absent, and is a valid job file itself. */
+ * one table and described by docs/job-file.schema.json. Its canonical form has every field, with
+ * its default or null if absent, and is a valid job file itself.
+ *
+ * SUBMIT, ASSIGN and the store carry a job as the text of its canonical form. */
 #ifndef TFE_COMMON_JOB_JOB_FILE_H
 #define TFE_COMMON_JOB_JOB_FILE_H
 
@@ -14,12 +16,19 @@
  * a reason that names the field ("workers.min: ..."), or TFE_ENOMEM. */
 int job_file_read(const json_t *tree, json_t **ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Reads a job file or a TFJob manifest into the canonical form. warning is one sentence for the
- * user, or "". Returns errors as job_file_read. */
-int job_file_read_any(const json_t *tree, json_t **ret, struct tfe_reason *warning,
-                      struct tfe_reason *reason) TFE_MUST_CHECK;
+/* Formats a canonical job as text: compact, keys sorted. The caller frees it; NULL if out of
+ * memory. */
+char *job_file_format(const json_t *job);
+
+/* Reads the text of a job that is ready to run: it has a name, and its files are a path, a bundle
+ * named by digest, or a whole commit. Accepts any text of a peer. Returns errors as job_file_read.
+ */
+int job_file_parse(const char *text, json_t **ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Sets warning to what the user of a canonical job should know: one sentence, or "". */
 void job_file_warn(const json_t *job, struct tfe_reason *warning);
+
+/* Returns the enum tfe_task of a role's name ("ps"), or -1 if there is none. */
+int job_file_role(const char *name);
 
 #endif

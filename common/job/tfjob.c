@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/job/job_file.h"
 #include "common/job/tfjob_part.h"
 #include "common/message/range.h"
 
@@ -98,7 +99,8 @@ static const struct tfjob_key list_replica_keys[] = {
     {"replicas", NULL},    {"tfReplicaType", NULL}, {"template", NULL}, {"tfPort", NULL},
     {"IsDefaultPS", NULL}, {"isDefaultPS", NULL},   {NULL, NULL}};
 
-bool tfjob_is(const json_t *tree)
+/* True if tree is a manifest. */
+static bool is_manifest(const json_t *tree)
 {
     return json_object_get(tree, "apiVersion") || json_object_get(tree, "kind");
 }
@@ -563,7 +565,8 @@ static void remove_empty(json_t *tree)
     }
 }
 
-int tfjob_read(const json_t *tree, json_t **ret, struct tfe_reason *reason)
+/* Converts a manifest to input for job_file_read, owned by the caller. */
+static int read_manifest(const json_t *tree, json_t **ret, struct tfe_reason *reason)
 {
     struct manifest m = {
         .out = json_object(), .role_labels = json_object(), .restarts = json_object()};
@@ -586,4 +589,39 @@ int tfjob_read(const json_t *tree, json_t **ret, struct tfe_reason *reason)
     }
     *ret = m.out;
     return 0;
+}
+
+/* Unwraps a list of one job, as written by "kubectl get -o yaml". */
+static int find_item(const json_t **tree, struct tfe_reason *reason)
+{
+    const char *kind = json_string_value(json_object_get(*tree, "kind"));
+    const json_t *items = json_object_get(*tree, "items");
+    if (!kind || (strcmp(kind, "List") != 0 && strcmp(kind, "TFJobList") != 0)) {
+        return 0;
+    }
+    if (json_array_size(items) != 1) {
+        reason_set(reason, "items: %zu of them, and one job a file is wanted",
+                   json_array_size(items));
+        return TFE_EINVAL;
+    }
+    *tree = json_array_get(items, 0);
+    return 0;
+}
+
+int tfjob_read(const json_t *tree, json_t **ret, struct tfe_reason *reason)
+{
+    json_t *own = NULL;
+    int rc = find_item(&tree, reason);
+    if (rc) {
+        return rc;
+    }
+    rc = is_manifest(tree) ? read_manifest(tree, &own, reason) : 0;
+    if (rc == 0) {
+        rc = job_file_read(own ? own : tree, ret, reason);
+    }
+    json_decref(own);
+    if (rc == TFE_ENOMEM) {
+        reason_set(reason, "out of memory");
+    }
+    return rc;
 }

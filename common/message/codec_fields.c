@@ -362,8 +362,8 @@ FIELDS(backup) = {FIELD(backup, 1, name, ID)};
     FIELD_AS(message, number, member.ms, /* NOLINT(bugprone-macro-parentheses) */                  \
              #member "_ms", UP_TO(INT64_MAX))
 
-#define WORDS(message, number, member, n_min)                                                      \
-    LIST(message, number, member, n_min, MSG_WORDS_MAX, TEXT_OF(0, MSG_WORD_MAX, is_any))
+/* A job as JSON; its reader validates the content. */
+#define SPEC TEXT(2, MSG_SPEC_MAX, NULL)
 #define LABELS(message, number, member, high, is_legal_)                                           \
     LIST(message, number, member, 0, MSG_POOL_LABELS_MAX, TEXT_OF(1, high, is_legal_))
 
@@ -409,23 +409,8 @@ FIELDS(status_job) = {
     FIELD(status_job, 86, priority, UP_TO(MSG_PRIORITY_MAX)),
     FIELD(status_job, 87, n_assigned, NUMBER_32),
     MOMENT(status_job, 88, created),
-    FIELD(status_job, 89, source, TEXT(1, MSG_WORD_MAX, is_line), OR_NULL),
     FIELD(status_job, 91, lingers, FLAG),
-    WORDS(status_job, 92, argv, 0),
-    LIST(status_job, 93, labels, 0, 2 * MSG_POOL_LABELS_MAX,
-         TEXT_OF(1, MSG_ROLE_LABEL_MAX, is_line)),
-    WORDS(status_job, 94, env, 0),
-    LABELS(status_job, 95, options, MSG_WORD_MAX, is_line),
-    FIELD(status_job, 96, work_dir, TEXT(1, MSG_WORD_MAX, is_line), OR_NULL),
-    FIELD(status_job, 97, image, TEXT(1, MSG_IMAGE_MAX, is_line), OR_NULL),
-    FIELD(status_job, 98, preempt, FLAG),
-    FIELD(status_job, 99, restart_policies, UP_TO(JOB_RESTART_MAX)),
-    FIELD(status_job, 33, backoff_limit, UP_TO(MSG_BACKOFF_MAX),
-          PRESENT_IF(status_job, has_backoff_limit)),
-    FIELD(status_job, 34, active_deadline_ms, DURATION),
-    FIELD(status_job, 35, ttl_after_finished_ms, DURATION, PRESENT_IF(status_job, has_ttl)),
-    FIELD(status_job, 36, clean_policy, ENUM),
-    FIELD(status_job, 37, success_policy, ENUM),
+    FIELD(status_job, 40, spec, TEXT(2, MSG_SPEC_MAX + MSG_MASKS_MAX, NULL), OR_NULL),
     FIELD(status_job, 38, saved_step, STEP, PRESENT_IF(status_job, has_saved)),
     MOMENT(status_job, 39, saved),
 };
@@ -653,37 +638,6 @@ FIELDS(series_row) = {
 
 /* --- messages of the pool --------------------------------------------------------------------- */
 
-FIELDS(spec) = {
-    FIELD(spec, 1, name, ID),
-    FIELD(spec, 2, priority, UP_TO(MSG_PRIORITY_MAX), OR_UNSET),
-    FIELD(spec, 3, min_nodes, NODES),
-    FIELD(spec, 4, max_nodes, NODES),
-    FIELD(spec, 5, n_ps, UP_TO(MSG_NODES_MAX)),
-    FIELD(spec, 6, chief, FLAG),
-    FIELD(spec, 7, evaluator, FLAG),
-    FIELD(spec, 8, nproc, NPROC),
-    WORDS(spec, 9, argv, 1),
-    WORDS(spec, 10, env, 0),
-    LABELS(spec, 11, labels, MSG_POOL_LABEL_MAX, is_label),
-    LABELS(spec, 12, role_labels, MSG_ROLE_LABEL_MAX, is_role_label),
-    FIELD(spec, 13, source_kind, ENUM),
-    FIELD(spec, 14, source, TEXT(0, MSG_WORD_MAX, is_line)),
-    LABELS(spec, 15, options, MSG_WORD_MAX, is_line),
-    FIELD(spec, 16, preempt, FLAG),
-    FIELD(spec, 17, restart_policy, ENUM),
-    FIELD(spec, 18, backoff_limit, UP_TO(MSG_BACKOFF_MAX), OR_UNSET),
-    FIELD(spec, 19, active_deadline_ms, DURATION),
-    FIELD(spec, 20, ttl_after_finished_ms, DURATION, OR_UNSET),
-    FIELD(spec, 21, clean_policy, ENUM),
-    FIELD(spec, 22, success_policy, ENUM),
-    FIELD(spec, 23, suspend, FLAG),
-    FIELD(spec, 24, environment, ENUM),
-    FIELD(spec, 25, work_dir, TEXT(1, MSG_WORD_MAX, is_line), OR_NULL),
-    FIELD(spec, 26, restart_policies, UP_TO(JOB_RESTART_MAX), OR_UNSET),
-    FIELD(spec, 27, image, TEXT(1, MSG_IMAGE_MAX, submission_is_image), OR_NULL),
-};
-PART_LAYOUT(spec);
-
 FIELDS(pool) = {
     LABELS(pool, 1, labels, MSG_POOL_LABEL_MAX, is_label),
     FIELD(pool, 2, slot, UP_TO(MSG_NODES_MAX)),
@@ -702,9 +656,9 @@ FIELDS(freed) = {
 };
 FIELDS(assign) = {
     FIELD(assign, 1, assignment, COUNTED),
-    PART(assign, 3, spec),
     FIELD(assign, 4, role, ENUM, PRESENT_IF(assign, has_role)),
     FIELD(assign, 5, run_key, ID),
+    FIELD(assign, 6, spec, SPEC),
 };
 FIELDS(release) = {
     FIELD(release, 1, assignment, COUNTED_OR_0),
@@ -746,7 +700,7 @@ FIELDS(bundle_put) = {
     FIELD(bundle_put, 4, is_last, FLAG),
 };
 
-FIELDS(submit) = {PART(submit, 1, spec)};
+FIELDS(submit) = {FIELD(submit, 2, job, ID), FIELD(submit, 3, spec, TEXT(2, MSG_SUBMIT_MAX, NULL))};
 FIELDS(condition_row) = {
     FIELD(condition_row, 1, name, TEXT(1, STATE_MAX, is_line)),
     FIELD(condition_row, 2, status, FLAG),

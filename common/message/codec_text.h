@@ -44,13 +44,6 @@ static inline bool is_id_or_empty(const char *text)
     return text[0] == '\0' || id_is_valid(text);
 }
 
-/* Accepts any text: words of a command are passed to the kernel unchanged. */
-static inline bool is_any(const char *text)
-{
-    (void)text;
-    return true;
-}
-
 /* True for K=V of visible characters without commas, which separate labels in texts. A leading '@'
  * is reserved for labels that the server adds. */
 static inline bool is_label(const char *text)
@@ -60,16 +53,6 @@ static inline bool is_label(const char *text)
         at++;
     }
     return *at == '\0' && *text != '=' && *text != '@' && strchr(text, '=');
-}
-
-/* True for ROLE:K=V. */
-static inline bool is_role_label(const char *text)
-{
-    size_t n = strcspn(text, ":");
-#define IS_ROLE(NAME, number, name) (n == strlen(name) && strncmp(text, name, n) == 0) ||
-    return text[n] == ':' && (TFE_TASKS(IS_ROLE) false) && is_label(text + n + 1) &&
-           strlen(text + n + 1) <= MSG_POOL_LABEL_MAX;
-#undef IS_ROLE
 }
 
 static inline bool is_hex(const char *text)

@@ -11,11 +11,6 @@ static bool is_valid_join(const struct msg_join *m)
                          running->nodes <= running->world && running->n_ports == m->spec.nproc));
 }
 
-static bool is_valid_spec(const struct msg_spec *m)
-{
-    return m->min_nodes <= m->max_nodes && (m->source_kind == SOURCE_NONE) == (*m->source == '\0');
-}
-
 static bool is_valid_table(const struct msg_table *m)
 {
     size_t i = 0;
@@ -47,10 +42,6 @@ bool codec_is_valid(const struct tfe_msg *msg)
     case MSG_START:
         return (start->evaluates ? start->rank == start->world : start->rank < start->world) &&
                start->nodes <= start->world;
-    case MSG_SUBMIT:
-        return is_valid_spec(&msg->u.submit.spec);
-    case MSG_ASSIGN:
-        return is_valid_spec(&msg->u.assign.spec);
     case MSG_CHUNK:
         return is_valid_chunk(&msg->u.chunk);
     case MSG_BUNDLE_WANT:

@@ -43,9 +43,6 @@ NAMES(msg_standby_name, tfe_standby, TFE_STANDBYS)
 NAMES(msg_out_name, tfe_out, TFE_OUTS)
 NAMES(msg_event_level_name, tfe_event_level, TFE_EVENT_LEVELS)
 NAMES(msg_restart_policy_name, tfe_restart_policy, TFE_RESTART_POLICIES)
-NAMES(msg_clean_policy_name, tfe_clean_policy, TFE_CLEAN_POLICIES)
-NAMES(msg_success_policy_name, tfe_success_policy, TFE_SUCCESS_POLICIES)
-NAMES(msg_environment_name, tfe_environment, TFE_ENVIRONMENTS)
 
 const char *msg_job(const struct tfe_msg *msg)
 {
@@ -67,7 +64,7 @@ const char *msg_job(const struct tfe_msg *msg)
     case MSG_FORGET:
         return msg->u.forget.job;
     case MSG_SUBMIT:
-        return msg->u.submit.spec.name;
+        return msg->u.submit.job;
     case MSG_SCALE:
         return msg->u.scale.job;
     case MSG_SUSPEND:

@@ -391,35 +391,16 @@ struct msg_status_job {
     const char *reason; /* one line that says why the job failed or was cancelled or, during
                            retries, what its last failure was; NULL if none */
     uint32_t retry_ms;  /* time until the next attempt at the latest; 0 if none is scheduled */
-    /* True for a submitted job. For a job that agents opened, the fields from priority to command
-     * are 0 or NULL. */
+    /* True for a submitted job. For a job that agents opened, the fields from priority to spec are
+     * 0 or NULL. */
     bool is_submitted;
     uint32_t priority;
     uint32_t n_assigned;     /* pool nodes assigned to the job */
     struct tfe_wall created; /* when the job was submitted */
-    const char *source;      /* source of the job's files; NULL if none */
     bool lingers;            /* the job has succeeded and its remaining trainers continue to run */
-    /* What was submitted (struct msg_spec). Observers see argv only up to the script; labels are
-     * K=V or ROLE:K=V; env has the names alone. */
-    const char *const *argv;
-    size_t n_argv;
-    const char *const *labels;
-    size_t n_labels;
-    const char *const *env;
-    size_t n_env;
-    const char *const *options;
-    size_t n_options;
-    const char *work_dir; /* NULL if none */
-    const char *image;    /* NULL if none */
-    bool preempt;
-    uint32_t restart_policies; /* two bits for each role */
-    bool has_backoff_limit;    /* backoff_limit is not the server's setting */
-    uint32_t backoff_limit;
-    uint32_t active_deadline_ms; /* 0 if none */
-    bool has_ttl;                /* the job is forgotten ttl_after_finished_ms after its end */
-    uint32_t ttl_after_finished_ms;
-    enum tfe_clean_policy clean_policy;
-    enum tfe_success_policy success_policy;
+    /* The job as a job file in JSON without its secrets: env is the list of names, and observers
+     * see command only up to the script. NULL if none. */
+    const char *spec;
     bool has_saved; /* the step of the newest checkpoint is known */
     uint64_t saved_step;
     struct tfe_wall saved; /* when the newest checkpoint was reported; 0 if none was */
@@ -809,9 +790,6 @@ const char *msg_standby_name(enum tfe_standby state);
 const char *msg_out_name(enum tfe_out reason);
 const char *msg_event_level_name(enum tfe_event_level level);
 const char *msg_restart_policy_name(enum tfe_restart_policy policy);
-const char *msg_clean_policy_name(enum tfe_clean_policy policy);
-const char *msg_success_policy_name(enum tfe_success_policy policy);
-const char *msg_environment_name(enum tfe_environment environment);
 
 /* Returns the job named by a message of an agent, an observer or an admin, or NULL if none. */
 const char *msg_job(const struct tfe_msg *msg);

@@ -40,8 +40,8 @@ struct msg_freed {
 /* ASSIGN: the node works for this job from now on as an agent of it. */
 struct msg_assign {
     uint64_t assignment; /* assignment number, from 1 and unique */
-    struct msg_spec spec;
-    bool has_role; /* the job has several roles and the node takes `role` */
+    const char *spec;    /* the job, in the canonical text of job_file.h */
+    bool has_role;       /* the job has several roles and the node takes `role` */
     enum tfe_task role;
     const char *run_key; /* run key that the agent sends in JOIN */
 };
@@ -99,7 +99,8 @@ struct msg_bundle_put {
 
 /* SUBMIT: submits a job. The server answers DONE once the job is durable. */
 struct msg_submit {
-    struct msg_spec spec;
+    const char *job;  /* name of the job, the same as in spec */
+    const char *spec; /* the job, a job file in JSON */
 };
 
 struct msg_condition_row {

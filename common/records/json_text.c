@@ -51,35 +51,6 @@ static json_t *labels_json(const char *text)
     return object;
 }
 
-static json_t *texts_json(const struct record_value *value)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < value->n_list; i++) {
-        if (json_array_append_new(list, json_from_text(value->texts[i])) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
-static json_t *pairs_json(const struct record_value *value)
-{
-    json_t *object = json_object();
-    for (size_t i = 0; object && i < value->n_list; i++) {
-        const char *pair = value->texts[i];
-        const size_t n = strcspn(pair, "=");
-        char *key = strndup(pair, n);
-        json_t *json = pair[n] == '=' ? json_from_text(pair + n + 1) : json_true();
-        if (!key || json_object_set_new(object, key, json) != 0) {
-            json_decref(object);
-            object = NULL;
-        }
-        free(key);
-    }
-    return object;
-}
-
 static json_t *value_json(const struct record_value *value)
 {
     switch (value->form) {
@@ -95,10 +66,20 @@ static json_t *value_json(const struct record_value *value)
         return json_boolean(value->number);
     case RECORD_IS_LIST:
         return list_json(value);
-    case ROW_IS_TEXTS:
-        return texts_json(value);
     }
     return json_null();
+}
+
+static json_t *field_json(const struct record_field *f, const struct record_value *value)
+{
+    if (f->type == RECORD_LABELS && value->form == RECORD_IS_TEXT) {
+        return labels_json(value->text);
+    }
+    if (f->type == RECORD_JSON && value->form == RECORD_IS_TEXT) {
+        json_t *json = json_loads(value->text, JSON_DECODE_ANY, NULL);
+        return json ? json : json_null();
+    }
+    return value_json(value);
 }
 
 json_t *record_json(const struct record_schema *schema, const void *row)
@@ -109,11 +90,7 @@ json_t *record_json(const struct record_schema *schema, const void *row)
     for (size_t i = 0; (f = record_field(schema, i, &at)) != NULL; i++, at = row) {
         char buf[RECORD_TEXT_MAX];
         struct record_value value = record_value(f, at, buf);
-        const bool is_labels = f->type == RECORD_LABELS && value.form == RECORD_IS_TEXT;
-        json_t *json = !f->key                ? NULL
-                       : is_labels            ? labels_json(value.text)
-                       : f->type == ROW_PAIRS ? pairs_json(&value)
-                                              : value_json(&value);
+        json_t *json = f->key ? field_json(f, &value) : NULL;
         if (f->key && json_object_set_new(object, f->key, json) != 0) {
             json_decref(object);
             return NULL;

@@ -80,6 +80,7 @@ struct record_value record_value(const struct record_field *field, const void *r
     case RECORD_TEXT:
     case RECORD_WORD:
     case RECORD_LABELS:
+    case RECORD_JSON:
         value.text = field->text ? field->text(row, buf) : *(const char *const *)p;
         value.form = value.text ? RECORD_IS_TEXT : RECORD_NONE;
         break;
@@ -104,12 +105,6 @@ struct record_value record_value(const struct record_field *field, const void *r
         value.list = *(const uint32_t *const *)p;
         value.n_list = *(const size_t *)at(row, field->n);
         break;
-    case ROW_TEXTS:
-    case ROW_PAIRS:
-        value.form = ROW_IS_TEXTS;
-        value.texts = *(const char *const *const *)p;
-        value.n_list = *(const size_t *)at(row, field->n);
-        break;
     case RECORD_TIME:
         return number(*(const int64_t *)p, *(const int64_t *)p > 0);
     case RECORD_DURATION:
@@ -120,9 +115,10 @@ struct record_value record_value(const struct record_field *field, const void *r
     return value;
 }
 
-static bool is_texts(const struct record_field *f)
+static bool is_text(const struct record_field *f)
 {
-    return f->type == ROW_TEXTS || f->type == ROW_PAIRS;
+    return f->type == RECORD_TEXT || f->type == RECORD_WORD || f->type == RECORD_LABELS ||
+           f->type == RECORD_JSON;
 }
 
 /* Returns the data that the field points to, with its size in *ret_n, or NULL if none. */
@@ -133,46 +129,11 @@ static const void *pointed_to(const struct record_field *f, const void *row, siz
         *ret_n = *(const size_t *)at(row, f->n) * sizeof(uint32_t);
         return *p;
     }
-    if (is_texts(f)) {
-        *ret_n = *(const size_t *)at(row, f->n) * sizeof(char *);
-        return *ret_n > 0 ? *p : NULL;
-    }
-    if ((f->type != RECORD_TEXT && f->type != RECORD_WORD && f->type != RECORD_LABELS) || f->text ||
-        !*p) {
+    if (!is_text(f) || f->text || !*p) {
         return NULL;
     }
     *ret_n = strlen(*p) + 1;
     return *p;
-}
-
-/* Copies lists first, those of pointers before those of numbers, because they need alignment. */
-static bool is_turn(const struct record_field *f, int turn)
-{
-    return turn == (is_texts(f) ? 0 : f->type == RECORD_PIDS ? 1 : 2);
-}
-
-/* Returns the size of the texts of a list. */
-static size_t texts_size(const struct record_field *f, const void *row)
-{
-    const char *const *texts = *(const char *const *const *)at(row, f->offset);
-    const size_t n = *(const size_t *)at(row, f->n);
-    size_t size = 0;
-    for (size_t i = 0; i < n; i++) {
-        size += strlen(texts[i]) + 1;
-    }
-    return size;
-}
-
-/* Moves the texts that a copied list points to behind the copy. Returns its new end. */
-static char *move_texts(char *list, size_t n, char *end)
-{
-    for (size_t i = 0; i < n; i++) {
-        const char *text;
-        memcpy(&text, list + i * sizeof(text), sizeof(text));
-        memcpy(list + i * sizeof(text), &end, sizeof(end));
-        end = stpcpy(end, text) + 1;
-    }
-    return end;
 }
 
 void *record_copy(const struct record_schema *schema, const void *row)
@@ -183,7 +144,6 @@ void *record_copy(const struct record_schema *schema, const void *row)
     size_t bytes;
     for (size_t i = 0; (f = record_field(schema, i, &from)) != NULL; i++, from = row) {
         n += pointed_to(f, from, &bytes) ? bytes : 0;
-        n += is_texts(f) ? texts_size(f, from) : 0;
     }
     char *copy = calloc(1, n);
     if (!copy) {
@@ -191,23 +151,15 @@ void *record_copy(const struct record_schema *schema, const void *row)
     }
     memcpy(copy, row, schema->given);
     char *end = copy + schema->size;
-    for (int turn = 0; turn < 3; turn++) {
+    for (int turn = 0; turn < 2; turn++) { /* lists first, because they need alignment */
         for (size_t i = 0; (f = record_field(schema, i, &from)) != NULL; i++, from = row) {
             const void *p = pointed_to(f, from, &bytes);
-            if (p && is_turn(f, turn)) {
+            if (p && is_text(f) == (turn == 1)) {
                 size_t offset = (size_t)((const char *)from - (const char *)row) + f->offset;
                 memcpy(end, p, bytes);
                 memcpy(copy + offset, &end, sizeof(end));
                 end += bytes;
             }
-        }
-    }
-    for (size_t i = 0; (f = record_field(schema, i, &from)) != NULL; i++, from = row) {
-        const size_t offset = (size_t)((const char *)from - (const char *)row) + f->offset;
-        if (is_texts(f)) {
-            char *list;
-            memcpy(&list, copy + offset, sizeof(list));
-            end = move_texts(list, *(const size_t *)at(from, f->n), end);
         }
     }
     return copy;

@@ -27,8 +27,8 @@ enum record_type {
     RECORD_REAL,     /* double, finite */
     RECORD_PID,      /* uint32_t; 0 is shown as unknown in tables */
     RECORD_PIDS,     /* const uint32_t *, with a size_t count at offset n */
-    ROW_TEXTS,       /* const char *const *, with a size_t count at offset n */
-    ROW_PAIRS,       /* as TEXTS, each "K=V" or "K": an object in JSON, in which K alone is true */
+    RECORD_JSON,     /* const char *: text of a JSON value, which JSON contains as it is; NULL if
+                        unknown */
     RECORD_TIME,     /* int64_t (struct tfe_wall), ms since 1970; 0 or less if unknown */
     RECORD_AGE,      /* uint32_t, ms; 0 if unknown */
     RECORD_DURATION, /* int64_t, ms; below 0 if unknown */
@@ -80,14 +80,12 @@ struct record_value {
         RECORD_IS_NUMBER,
         RECORD_IS_REAL,
         RECORD_IS_BOOL,
-        RECORD_IS_LIST,
-        ROW_IS_TEXTS
+        RECORD_IS_LIST
     } form;
     const char *text; /* text, borrowed from the record or in room */
     double real;
-    int64_t number;           /* number, capped at INT64_MAX; 0 or 1 for a BOOL */
-    const uint32_t *list;     /* n_list numbers, borrowed */
-    const char *const *texts; /* n_list texts, borrowed */
+    int64_t number;       /* number, capped at INT64_MAX; 0 or 1 for a BOOL */
+    const uint32_t *list; /* n_list numbers, borrowed */
     size_t n_list;
 };
 

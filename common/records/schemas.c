@@ -67,49 +67,6 @@ static const char *job_reason(const void *row, char *buf)
     return n < RECORD_TEXT_MAX ? buf : job->reason;
 }
 
-static const char *policy_name(const struct msg_status_job *job, enum tfe_task task)
-{
-    return msg_restart_policy_name(
-        (enum tfe_restart_policy)job_restart_policy(job->restart_policies, task));
-}
-
-/* "OnFailure", or "worker:Never,chief:OnFailure,..." if it differs between roles. */
-static const char *job_restart_policies(const void *row, char *buf)
-{
-    const struct msg_status_job *job = row;
-    static const enum tfe_task tasks[] = {TASK_CHIEF, TASK_PS, TASK_EVALUATOR};
-    size_t n = 0;
-    bool is_same = true;
-    for (size_t i = 0; i < COUNT(tasks); i++) {
-        is_same = is_same && job_restart_policy(job->restart_policies, tasks[i]) ==
-                                 job_restart_policy(job->restart_policies, TASK_WORKER);
-    }
-    if (!job->is_submitted || is_same) {
-        return job->is_submitted ? policy_name(job, TASK_WORKER) : NULL;
-    }
-    n += (size_t)snprintf(buf, RECORD_TEXT_MAX, "worker:%s", policy_name(job, TASK_WORKER));
-    for (size_t i = 0; i < COUNT(tasks); i++) {
-        n += (size_t)snprintf(buf + n, RECORD_TEXT_MAX - n, ",%s:%s", msg_task_name(tasks[i]),
-                              policy_name(job, tasks[i]));
-    }
-    return buf;
-}
-
-static const char *job_clean_policy(const void *row, char *buf)
-{
-    const struct msg_status_job *job = row;
-    return job->is_submitted ? msg_clean_policy_name(job->clean_policy) : NULL;
-}
-
-static const char *job_success_policy(const void *row, char *buf)
-{
-    const struct msg_status_job *job = row;
-    return job->is_submitted ? msg_success_policy_name(job->success_policy) : NULL;
-}
-
-#define TEXTS(member, type_, key_)                                                                 \
-    JOB(member, type_, key_, NULL), .n = offsetof(struct msg_status_job, n_##member)
-
 static const struct record_field job_fields[] = {
     {JOB(job, RECORD_TEXT, "job", "JOB")},
     {.key = "origin", .type = RECORD_WORD, .text = job_origin},
@@ -153,21 +110,7 @@ static const struct record_field job_fields[] = {
     {JOB(priority, RECORD_U32, "priority", "PRIORITY"), HAS(msg_status_job, is_submitted)},
     {JOB(n_assigned, RECORD_U32, "nodes_assigned", NULL), HAS(msg_status_job, is_submitted)},
     {JOB(created, RECORD_TIME, "created_ms", "CREATED")},
-    {JOB(source, RECORD_TEXT, "source", "SOURCE")},
-    {TEXTS(argv, ROW_TEXTS, "command")},
-    {TEXTS(labels, ROW_PAIRS, "labels")},
-    {TEXTS(env, ROW_TEXTS, "env")},
-    {TEXTS(options, ROW_PAIRS, "options")},
-    {JOB(work_dir, RECORD_TEXT, "work_dir", NULL)},
-    {JOB(image, RECORD_TEXT, "image", NULL)},
-    {JOB(preempt, RECORD_BOOL, "preempt", NULL), HAS(msg_status_job, is_submitted)},
-    {.key = "restart_policy", .type = RECORD_WORD, .text = job_restart_policies},
-    {JOB(backoff_limit, RECORD_U32, "backoff_limit", NULL), HAS(msg_status_job, has_backoff_limit)},
-    {JOB(active_deadline_ms, RECORD_AGE, "active_deadline_ms", NULL)},
-    {JOB(ttl_after_finished_ms, RECORD_U32, "ttl_after_finished_ms", NULL),
-     HAS(msg_status_job, has_ttl)},
-    {.key = "clean_policy", .type = RECORD_WORD, .text = job_clean_policy},
-    {.key = "success_policy", .type = RECORD_WORD, .text = job_success_policy},
+    {JOB(spec, RECORD_JSON, "spec", NULL)},
     {JOB(saved_step, RECORD_U64, "saved_step", NULL), HAS(msg_status_job, has_saved)},
     {JOB(saved, RECORD_TIME, "saved_ms", NULL)},
     {JOB(lingers, RECORD_BOOL, "lingers", NULL)},

@@ -52,7 +52,6 @@ static const char *cell_text(const struct record_field *f, const void *row,
         (void)snprintf(buf, RECORD_TEXT_MAX, "%.4g", value.real);
         return buf;
     case RECORD_IS_LIST: /* no table shows lists */
-    case ROW_IS_TEXTS:
     case RECORD_IS_NUMBER:
         break;
     }

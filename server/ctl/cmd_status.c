@@ -1,5 +1,7 @@
 /* server/ctl/cmd_status.c: tfe-ctl jobs, status, describe: lists jobs, or shows everything about
  * one. */
+#include <jansson.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -170,49 +172,57 @@ static void print_table(const struct record_list *rows, bool hides)
     }
 }
 
-/* Prints "labels gpu=a100, ps:disk=ssd"; nothing if there are none. */
-static void print_words(const char *what, const char *const *words, size_t n, const char *between)
+/* Prints a value of the job: "text", "a, b", "K=V, FLAG", "ROLE:K=V". */
+static void print_value(const json_t *value, const char *between)
 {
     char text[MSG_SENTENCE_MAX];
-    for (size_t i = 0; i < n; i++) {
-        (void)printf("%s%s", i > 0 ? between : "  ", i > 0 ? "" : what);
-        (void)printf("%s%s", i > 0 ? "" : " ", escape_text(words[i], text, sizeof(text)));
+    const char *key;
+    json_t *item;
+    size_t i;
+    if (json_is_string(value)) {
+        (void)fputs(escape_text(json_string_value(value), text, sizeof(text)), stdout);
+    } else if (json_is_integer(value)) {
+        (void)printf("%lld", (long long)json_integer_value(value));
     }
-    if (n > 0) {
-        (void)putchar('\n');
+    json_array_foreach((json_t *)(uintptr_t)value, i, item)
+    {
+        (void)fputs(i > 0 ? between : "", stdout);
+        print_value(item, between);
+    }
+    i = 0;
+    json_object_foreach((json_t *)(uintptr_t)value, key, item)
+    {
+        (void)printf("%s%s%s", i++ > 0 ? between : "", escape_text(key, text, sizeof(text)),
+                     json_is_true(item)     ? ""
+                     : json_is_object(item) ? ":"
+                                            : "=");
+        print_value(item, between);
     }
 }
 
-/* Prints the policies that decide when the job restarts and how it ends. */
-static void print_policies(const struct msg_status_job *job)
+/* Prints each field of the job that is not false, null or empty. */
+static void print_spec(const char *spec)
 {
-    static const char *const keys[] = {"restart_policy", "clean_policy", "success_policy"};
-    char room[RECORD_TEXT_MAX];
-    (void)fputs("  policies", stdout);
-    for (size_t i = 0; i < COUNT(keys); i++) {
-        const void *row = job;
-        const struct record_field *field = record_find_field(&schema_job, keys[i], NULL, &row);
-        const struct record_value value = record_value(field, row, room);
-        (void)printf("%s %s %s", i > 0 ? "," : "", keys[i], value.text);
+    json_t *job = json_loads(spec, 0, NULL);
+    const char *field;
+    json_t *value;
+    json_object_foreach(job, field, value)
+    {
+        const bool is_set = json_is_true(value) || json_is_string(value) ||
+                            json_is_integer(value) || json_array_size(value) > 0 ||
+                            json_object_size(value) > 0;
+        if (is_set && strcmp(field, "name") != 0) {
+            (void)printf("  %s%s", field, json_is_true(value) ? "" : " ");
+            print_value(value, strcmp(field, "command") == 0 ? " " : ", ");
+            (void)putchar('\n');
+        }
     }
-    (void)printf("%s", job->preempt ? ", preempt" : "");
-    if (job->has_backoff_limit) {
-        (void)printf(", backoff_limit %u", (unsigned)job->backoff_limit);
-    }
-    if (job->active_deadline_ms > 0) {
-        (void)printf(", active_deadline %s", text_table_duration(job->active_deadline_ms, room));
-    }
-    if (job->has_ttl) {
-        (void)printf(", ttl_after_finished %s",
-                     text_table_duration(job->ttl_after_finished_ms, room));
-    }
-    (void)putchar('\n');
+    json_decref(job);
 }
 
 static void print_submission(const struct msg_status_job *job)
 {
     char room[RECORD_TEXT_MAX];
-    char text[MSG_SENTENCE_MAX];
     if (!job->is_submitted) {
         (void)puts("\n  opened by agents that were started by hand");
         return;
@@ -220,20 +230,9 @@ static void print_submission(const struct msg_status_job *job)
     (void)printf("\n  submitted %s, priority %u, %u %s of the pool\n",
                  text_table_time(job->created.ms, room), (unsigned)job->priority,
                  (unsigned)job->n_assigned, job->n_assigned == 1 ? "node" : "nodes");
-    print_words("runs", job->argv, job->n_argv, " ");
-    if (job->source) {
-        (void)printf("  in %s\n", escape_text(job->source, text, sizeof(text)));
+    if (job->spec) {
+        print_spec(job->spec);
     }
-    if (job->work_dir) {
-        (void)printf("  work directory %s\n", escape_text(job->work_dir, text, sizeof(text)));
-    }
-    if (job->image) {
-        (void)printf("  image %s\n", escape_text(job->image, text, sizeof(text)));
-    }
-    print_words("labels", job->labels, job->n_labels, ", ");
-    print_words("variables", job->env, job->n_env, ", ");
-    print_words("options", job->options, job->n_options, ", ");
-    print_policies(job);
 }
 
 /* Prints the remaining details of the requested job. */

@@ -11,7 +11,6 @@
 #include "common/cli/option_table.h"
 #include "common/cli/stdio.h"
 #include "common/job/job_file.h"
-#include "common/job/job_message.h"
 #include "common/job/job_name.h"
 #include "common/records/schemas.h"
 #include "server/ctl/bundle_pack.h"
@@ -64,12 +63,11 @@ static int read_job(const char *name, json_t **ret, struct tfe_reason *reason)
 {
     char *text;
     size_t n;
-    struct tfe_reason warning; /* make_job() produces the warnings of the complete job */
     int rc = read_file(name, &text, &n, reason);
     if (rc) {
         return rc;
     }
-    rc = job_text_read(text, n, ret, &warning, reason);
+    rc = job_text_read(text, n, ret, reason);
     free(text);
     if (rc) {
         reason_prefix(reason, "%s", name);
@@ -309,20 +307,22 @@ static int say_submit(const struct ctl_settings *settings, json_t *job)
     int status = CTL_FAILED;
     for (unsigned i = 0; i < JOB_NAME_TRIES && is_taken; i++) {
         struct tfe_reason reason;
-        struct tfe_msg message = {.type = MSG_SUBMIT};
         struct record_list rows = {.v = NULL};
         uint8_t random[JOB_NAME_RANDOM];
         randombytes_buf(random, sizeof(random));
-        if ((is_made && job_name_make(job, random, &reason)) ||
-            job_message_make(job, &message.u.submit.spec, &reason)) {
-            stdio_print_message("tfe-ctl", reason.text);
+        char *spec = is_made && job_name_make(job, random, &reason) ? NULL : job_file_format(job);
+        if (!spec) {
+            stdio_print_message("tfe-ctl", "out of memory");
             return CTL_FAILED;
         }
+        const struct tfe_msg message = {
+            .type = MSG_SUBMIT,
+            .u.submit = {.job = json_string_value(json_object_get(job, "name")), .spec = spec}};
         const bool is_last = !is_made || i + 1 == JOB_NAME_TRIES;
         status = request_run_but(settings, &message, &rows,
                                  is_last ? (enum tfe_refusal)0 : REFUSAL_CONFLICT, &is_taken);
         record_list_done(&rows);
-        job_message_done(&message.u.submit.spec);
+        free(spec);
     }
     return status;
 }

@@ -454,8 +454,6 @@ static void field_text(const struct record_field *field, const void *row, char r
     case RECORD_IS_BOOL:
         (void)snprintf(ret, RECORD_TEXT_MAX, "%s", value.number ? "yes" : "no");
         return;
-    case ROW_IS_TEXTS: /* no node has such a field */
-        return;
     case RECORD_IS_LIST:
         for (size_t i = 0; i < value.n_list && n + 12 < RECORD_TEXT_MAX; i++) {
             n += (size_t)snprintf(ret + n, RECORD_TEXT_MAX - n, "%s%u", i > 0 ? " " : "",

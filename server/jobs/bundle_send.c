@@ -318,11 +318,11 @@ void pool_files_drained(struct pool *p, struct pool_node *node)
 void pool_files_fetch(struct pool *p, struct pool_node *node, const struct msg_fetch *fetch)
 {
     struct pool_download *d = &node->download;
-    if (!node->job || strcmp(node->job->bundle, fetch->digest) != 0) {
+    if (!node->job || strcmp(node->job->needs.bundle, fetch->digest) != 0) {
         send_error(node, fetch->digest, "this node's assignment names no such bundle");
         return;
     }
-    if (!d->queue && !join_queue(p, node, node->job->bundle)) {
+    if (!d->queue && !join_queue(p, node, node->job->needs.bundle)) {
         session_finish(node->session); /* the node asks again on its next connection */
         return;
     }

@@ -42,7 +42,8 @@ static bool core_forgets(const struct pool *p, const struct pool_job *job)
 static void update_throughput(struct pool *p, struct pool_job *job)
 {
     struct msg_status_job row;
-    if (job->is_over || job->min_nodes == job->max_nodes || pool_job_state(job) != STATE_RUNNING) {
+    if (job->is_over || job->needs.min_nodes == job->needs.max_nodes ||
+        pool_job_state(job) != STATE_RUNNING) {
         return;
     }
     if (tfe_mono_before(clock_mono(), job->gain_at)) {
@@ -55,7 +56,7 @@ static void update_throughput(struct pool *p, struct pool_job *job)
         return;
     }
     reports_show_job(p->config.reports, &row);
-    const uint32_t others = job->n_ps + job->chief + job->evaluator;
+    const uint32_t others = job->needs.n_ps + job->needs.chief + job->needs.evaluator;
     if (row.members <= others || !(row.has_samples_per_s || row.has_steps_per_s)) {
         return;
     }
@@ -64,7 +65,7 @@ static void update_throughput(struct pool *p, struct pool_job *job)
         job->gain = (struct gain){.now.workers = 0};
     }
     const uint32_t workers = row.members - others;
-    const uint32_t at_once = job->n_ps > 0 ? 1 : workers;
+    const uint32_t at_once = job->needs.n_ps > 0 ? 1 : workers;
     gain_add(&job->gain, workers, job->by_samples ? row.samples_per_s : row.steps_per_s * at_once);
     const uint32_t milli = gain_milli(&job->gain);
     log_debug("job_pace", LOG_S("job", job->name.text), LOG_U("workers", workers),
@@ -126,7 +127,7 @@ static bool is_named(void *ctx, const char *digest)
     const struct pool_job *job;
     TAILQ_FOREACH(job, &p->jobs, link)
     {
-        if (strcmp(job->bundle, digest) == 0) {
+        if (strcmp(job->needs.bundle, digest) == 0) {
             return true;
         }
     }
@@ -163,7 +164,6 @@ int pool_new(const struct pool_config *config, struct pool **ret)
     const struct bundles_config bundles = {
         .base = config->base, .directory = config->bundle_dir, .is_named = is_named, .ctx = p};
     if (!p->placement || bundles_new(&bundles, &p->bundles) != 0 ||
-        arena_init(&p->arena, ARENA_CAP) != 0 ||
         evtimer_assign(&p->timer, config->base, on_timer, p) != 0) {
         pool_free(p);
         return TFE_ENOMEM;
@@ -190,7 +190,7 @@ void pool_free(struct pool *p)
     }
     bundles_free(p->bundles);
     placement_free(p->placement);
-    arena_done(&p->arena);
+    free(p->shown);
     free(p);
 }
 
@@ -254,7 +254,7 @@ static int load_job(void *ctx, const struct store_submission *row)
     }
     if (rc == 0 && job->is_over) {
         struct msg_status_job is;
-        job->lingers = pool_job_state(job) == STATE_SUCCEEDED && job->may_linger &&
+        job->lingers = pool_job_state(job) == STATE_SUCCEEDED && job->needs.may_linger &&
                        pool_job_in_core(job, &is) && is.state == STATE_RUNNING;
         rc = pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_OVER,
                                                    .job = job->name.text,

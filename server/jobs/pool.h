@@ -91,7 +91,6 @@ int rows_pool(struct pool *p, struct rows **ret) TFE_MUST_CHECK;
 /* Buffers for the texts of a job's row. */
 struct pool_texts {
     char waits[MSG_SENTENCE_MAX];
-    char source[MSG_WORD_MAX + 1];
     bool shows_arguments; /* if false, the command is shown without its arguments */
 };
 /* Returns true if `by` may see the arguments of commands. */

@@ -7,13 +7,13 @@
 
 #include "common/base/clock.h"
 #include "common/cli/log.h"
-#include "common/handshake/seal.h"
-#include "common/message/codec.h"
 #include "common/text/text.h"
 #include "server/jobs/pool_private.h"
 
 /* Delay before a failed write is retried. */
 #define WRITE_AGAIN_MS 1000
+/* Roles of a label without a role: bits of enum tfe_task. */
+#define EVERY_TASK 0xfu
 
 const char *pool_condition_name(unsigned condition, char room[CONDITION_NAME_MAX])
 {
@@ -123,61 +123,102 @@ void pool_job_free(struct pool_job *job)
 {
     TAILQ_REMOVE(&job->pool->jobs, job, link);
     job->pool->n_jobs--;
-    free(job->bytes);
+    free(job->spec);
     free(job);
 }
 
 /* --- specification --- */
 
-static void take_some(struct pool_job *job, const struct msg_spec *spec)
+static uint32_t number_of(const json_t *spec, const char *field, uint32_t absent)
 {
-    job->priority = spec->priority == MSG_UNSET ? MSG_PRIORITY_DEFAULT : spec->priority;
-    job->min_nodes = spec->min_nodes;
-    job->max_nodes = spec->max_nodes;
-    job->n_ps = spec->n_ps;
-    job->chief = spec->chief;
-    job->evaluator = spec->evaluator;
-    job->suspend = spec->suspend;
-    job->may_linger = spec->clean_policy == CLEAN_NONE;
-    (void)snprintf(job->bundle, sizeof(job->bundle), "%s",
-                   spec->source_kind == SOURCE_BUNDLE ? spec->source : "");
-    job->limit = spec->restart_policy == RESTART_NEVER ? 0
-                 : spec->backoff_limit == MSG_UNSET    ? job->pool->config.max_restarts
-                                                       : spec->backoff_limit;
-    job->active_deadline_ms = spec->active_deadline_ms;
-    job->ttl_ms = spec->ttl_after_finished_ms;
+    const json_t *value = json_object_get(spec, field);
+    return json_is_integer(value) ? (uint32_t)json_integer_value(value) : absent;
 }
 
-int pool_job_set(struct pool_job *job, const struct msg_spec *spec)
+static bool flag_of(const json_t *spec, const char *field)
 {
-    const struct tfe_msg msg = {.type = MSG_SUBMIT, .u.submit.spec = *spec};
-    size_t n = 0;
-    uint8_t *bytes = malloc(SEAL_PLAIN_MAX);
-    if (!bytes) {
-        return TFE_ENOMEM;
+    return json_is_true(json_object_get(spec, field));
+}
+
+static bool is_word(const json_t *spec, const char *field, const char *word)
+{
+    const char *value = json_string_value(json_object_get(spec, field));
+    return value && strcmp(value, word) == 0;
+}
+
+struct pool_needs pool_needs_of(const struct pool *p, const json_t *spec)
+{
+    const json_t *workers = json_object_get(spec, "workers");
+    const char *bundle =
+        json_string_value(json_object_get(json_object_get(spec, "source"), "bundle"));
+    const uint32_t ttl_s = number_of(spec, "ttl_after_finished_s", MSG_UNSET);
+    struct pool_needs needs = {
+        .priority = number_of(spec, "priority", MSG_PRIORITY_DEFAULT),
+        .min_nodes = number_of(workers, "min", 1),
+        .max_nodes = number_of(workers, "max", 1),
+        .n_ps = number_of(spec, "ps", 0),
+        .nproc = number_of(spec, "nproc", 1),
+        .chief = flag_of(spec, "chief"),
+        .evaluator = flag_of(spec, "evaluator"),
+        .preempt = flag_of(spec, "preempt"),
+        .suspend = flag_of(spec, "suspend"),
+        .may_linger = is_word(spec, "clean_policy", "None"),
+        .limit = is_word(spec, "restart_policy", "Never")
+                     ? 0
+                     : number_of(spec, "backoff_limit", p->config.max_restarts),
+        .active_deadline_ms = number_of(spec, "active_deadline_s", 0) * 1000,
+        .ttl_ms = ttl_s == MSG_UNSET ? MSG_UNSET : ttl_s * 1000,
+    };
+    (void)snprintf(needs.bundle, sizeof(needs.bundle), "%s", bundle ? bundle : "");
+    return needs;
+}
+
+int pool_job_set(struct pool_job *job, const json_t *spec)
+{
+    char *text = job_file_format(spec);
+    if (!text || strlen(text) > MSG_SPEC_MAX) {
+        free(text);
+        return text ? TFE_ETOOBIG : TFE_ENOMEM;
     }
-    int rc = codec_encode(&msg, bytes, SEAL_PLAIN_MAX, &n);
-    if (rc != 0 || n > MSG_SPEC_MAX) {
-        free(bytes);
-        return rc != 0 ? rc : TFE_ETOOBIG;
-    }
-    uint8_t *fit = realloc(bytes, n);
-    free(job->bytes);
-    job->bytes = fit ? fit : bytes;
-    job->n_bytes = n;
-    take_some(job, spec);
+    free(job->spec);
+    job->spec = text;
+    job->needs = pool_needs_of(job->pool, spec);
     return 0;
 }
 
-int pool_job_spec(struct pool_job *job, struct msg_spec *ret)
+json_t *pool_job_spec(const struct pool_job *job)
 {
-    struct tfe_msg msg;
-    arena_reset(&job->pool->arena);
-    int rc = codec_decode(&job->pool->arena, job->bytes, job->n_bytes, &msg);
-    if (rc == 0) {
-        *ret = msg.u.submit.spec;
+    return json_loads(job->spec, 0, NULL);
+}
+
+static size_t add_labels(const json_t *labels, uint8_t tasks, struct pool_label *ret, size_t n)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)labels, key, value)
+    {
+        ret[n].tasks = tasks;
+        (void)snprintf(ret[n].text, sizeof(ret[n].text), "%s=%s", key, json_string_value(value));
+        n++;
     }
-    return rc;
+    return n;
+}
+
+int pool_job_labels(const struct pool_job *job, struct pool_label ret[MSG_POOL_LABELS_MAX],
+                    size_t *ret_n)
+{
+    json_t *spec = pool_job_spec(job);
+    const char *role;
+    json_t *labels;
+    size_t n = add_labels(json_object_get(spec, "labels"), EVERY_TASK, ret, 0);
+    json_object_foreach(json_object_get(spec, "role_labels"), role, labels)
+    {
+        n = add_labels(labels, (uint8_t)(1u << job_file_role(role)), ret, n);
+    }
+    *ret_n = n;
+    const bool is_read = spec;
+    json_decref(spec);
+    return is_read ? 0 : TFE_ENOMEM;
 }
 
 /* --- conditions --- */
@@ -207,7 +248,7 @@ void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const 
 
 bool pool_job_has_roles(const struct pool_job *job)
 {
-    return job->n_ps > 0 || job->chief || job->evaluator;
+    return job->needs.n_ps > 0 || job->needs.chief || job->needs.evaluator;
 }
 
 static unsigned holding(const struct pool_job *job)
@@ -270,46 +311,51 @@ static void say_quota(const struct placement_view *view, char room[MSG_SENTENCE_
     }
 }
 
-/* Appends how many nodes of the pool carry these labels, and `other` if it is not NULL:
+/* Appends how many nodes of the pool carry the labels of these roles:
  * "; 0 of 3 nodes have gpu=a100". */
-static void add_count(const struct pool *p, const char *const *labels, size_t n_labels,
-                      const char *other, struct text *text)
+static void add_count(const struct pool *p, const struct pool_label *labels, size_t n_labels,
+                      uint8_t tasks, struct text *text)
 {
     struct pool_node *node;
     uint32_t n = 0;
     uint32_t n_have = 0;
+    const char *between = "";
     RB_FOREACH(node, pool_tree, (struct pool_tree *)(uintptr_t)&p->nodes)
     {
-        bool has = !other || pool_node_has_label(node, other);
+        bool has = node->session && node->out == OUT_NOT;
+        n += has;
         for (size_t i = 0; i < n_labels && has; i++) {
-            has = pool_node_has_label(node, labels[i]);
+            has = (labels[i].tasks & tasks) != tasks || pool_node_has_label(node, labels[i].text);
         }
-        n += node->session && node->out == OUT_NOT;
-        n_have += node->session && node->out == OUT_NOT && has;
+        n_have += has;
     }
-    text_addf(text, "; %u of %u %s ", (unsigned)n_have, (unsigned)n, n == 1 ? "node" : "nodes");
-    text_add(text, n == 1 ? "has " : "have ");
+    text_addf(text, "; %u of %u %s ", (unsigned)n_have, (unsigned)n,
+              n == 1 ? "node has" : "nodes have");
     for (size_t i = 0; i < n_labels; i++) {
-        text_addf(text, "%s%s", i > 0 ? " and " : "", labels[i]);
+        if ((labels[i].tasks & tasks) == tasks) {
+            text_addf(text, "%s%s", between, labels[i].text);
+            between = " and ";
+        }
     }
-    text_addf(text, "%s%s", other && n_labels > 0 ? " and " : "", other ? other : "");
+    for (unsigned task = 0; tasks != EVERY_TASK && task < 4; task++) {
+        if (tasks == 1u << task) {
+            text_addf(text, " (for its %s)", msg_task_name((enum tfe_task)task));
+        }
+    }
 }
 
-/* Appends the labels that the job wants. */
-static void add_labels(struct pool_job *job, struct text *text)
+/* Appends the labels that the job wants, and those of each role that has labels of its own. */
+static void add_wanted_labels(const struct pool_job *job, struct text *text)
 {
-    struct msg_spec spec;
-    if (pool_job_spec(job, &spec) != 0) {
+    struct pool_label labels[MSG_POOL_LABELS_MAX];
+    size_t n;
+    if (pool_job_labels(job, labels, &n) != 0) {
         return; /* out of memory: the sentence stays without them */
     }
-    if (spec.n_labels > 0) {
-        add_count(job->pool, spec.labels, spec.n_labels, NULL, text);
-    }
-    for (size_t i = 0; i < spec.n_role_labels; i++) {
-        const char *label = spec.role_labels[i];
-        const size_t n = strcspn(label, ":");
-        add_count(job->pool, spec.labels, spec.n_labels, label + n + 1, text);
-        text_addf(text, " (for its %.*s)", (int)n, label);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || labels[i].tasks != labels[i - 1].tasks) {
+            add_count(job->pool, labels, n, labels[i].tasks, text);
+        }
     }
 }
 
@@ -328,7 +374,7 @@ static void say_lacks(struct pool_job *job, const struct placement_view *view,
         text_addf(&text, "waiting for %u more %s: other jobs have them, or nobody",
                   (unsigned)view->lacks, nodes);
     }
-    add_labels(job, &text);
+    add_wanted_labels(job, &text);
 }
 
 uint32_t pool_job_retry_ms(const struct pool_job *job)
@@ -414,17 +460,16 @@ void pool_job_pack_node(struct pack *k, const char **id, uint64_t *assignment, u
     pack_u32(k, task);
 }
 
-/* Packs run_key, SUBMIT as it was received, started, conditions and nodes. */
+/* Packs run_key, the job's text, started, conditions and nodes. */
 static void pack_job(struct pack *k, const struct pool_job *job)
 {
     const char *run_key = job->run_key.text;
-    const uint8_t *spec = job->bytes;
-    size_t n_spec = job->n_bytes;
+    const char *spec = job->spec;
     struct tfe_wall started = job->started;
     uint32_t n = 0;
     const struct pool_node *node;
     pack_text(k, &run_key);
-    pack_bytes(k, &spec, &n_spec);
+    pack_text(k, &spec);
     pack_wall(k, &started);
     for (uint32_t i = 0; i < CONDITION__COUNT; i++) {
         n += job->conditions[i].at.ms != 0;
@@ -501,27 +546,24 @@ static void load_conditions(struct pool_job *job, struct pack *k)
 /* Returns TFE_EINVAL if the row is invalid. */
 static int load(struct pool_job *job, struct pack *k)
 {
-    struct msg_spec spec;
     const char *run_key = "";
-    const uint8_t *bytes = NULL;
+    const char *text = "";
+    json_t *spec;
+    struct tfe_reason reason;
     pack_text(k, &run_key);
-    pack_bytes(k, &bytes, &job->n_bytes);
+    pack_text(k, &text);
     pack_wall(k, &job->started);
     load_conditions(job, k);
-    if (k->rc != 0 || id_set(&job->run_key, run_key) != 0 || job->n_bytes > SEAL_PLAIN_MAX) {
+    if (k->rc != 0 || id_set(&job->run_key, run_key) != 0) {
         return TFE_EINVAL;
     }
-    job->bytes = malloc(job->n_bytes + 1);
-    if (!job->bytes) {
-        return TFE_ENOMEM;
+    int rc = job_file_parse(text, &spec, &reason);
+    if (rc == 0) {
+        const char *name = json_string_value(json_object_get(spec, "name"));
+        rc = strcmp(name, job->name.text) == 0 ? pool_job_set(job, spec) : TFE_EINVAL;
+        json_decref(spec);
     }
-    memcpy(job->bytes, bytes, job->n_bytes);
-    int rc = pool_job_spec(job, &spec);
-    if (rc != 0 || strcmp(spec.name, job->name.text) != 0) {
-        return rc == TFE_ENOMEM ? rc : TFE_EINVAL;
-    }
-    take_some(job, &spec);
-    return 0;
+    return rc == 0 || rc == TFE_ENOMEM ? rc : TFE_EINVAL;
 }
 
 int pool_job_load(struct pool *p, const struct store_submission *row, struct pack *ret_nodes,

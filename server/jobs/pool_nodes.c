@@ -1,5 +1,6 @@
 /* server/jobs/pool_nodes.c: the nodes of the pool, and the pool's timer. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/timer.h"

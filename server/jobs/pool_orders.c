@@ -6,8 +6,6 @@
 
 #include "common/base/clock.h"
 #include "common/channel/admission.h"
-#include "common/handshake/seal.h"
-#include "common/message/codec.h"
 #include "server/jobs/bundles.h"
 #include "server/jobs/pool_private.h"
 #include "server/query/operator.h"
@@ -59,30 +57,6 @@ static void wait_for(struct pool_order *order, struct pool_job *job)
 
 /* --- SUBMIT --- */
 
-/* Returns the name of an option that this server cannot honour (it is refused, not ignored), or
- * NULL. */
-static const char *unhonoured(const struct msg_spec *spec)
-{
-    if (spec->n_labels + spec->n_role_labels > MSG_POOL_LABELS_MAX) {
-        return "labels: more than 32 of all roles together";
-    }
-    if (spec->source_kind == SOURCE_BUNDLE && !submission_is_digest(spec->source)) {
-        return "source: a bundle is named by its digest, 64 digits";
-    }
-    if (spec->source_kind == SOURCE_GIT && !submission_commit(spec->source)) {
-        return "source: git is URL@COMMIT, with all digits of the commit";
-    }
-    return NULL;
-}
-
-static bool fits(const struct msg_spec *spec)
-{
-    uint8_t bytes[SEAL_PLAIN_MAX];
-    const struct tfe_msg msg = {.type = MSG_SUBMIT, .u.submit.spec = *spec};
-    size_t n = 0;
-    return codec_encode(&msg, bytes, sizeof(bytes), &n) == 0 && n <= MSG_SPEC_MAX;
-}
-
 /* Returns true if agents that were started by hand train or wait under this name. */
 static bool is_taken(const struct pool *p, const char *name)
 {
@@ -93,11 +67,11 @@ static bool is_taken(const struct pool *p, const char *name)
 
 /* by is NULL if the submitter stays as it was. */
 static void begin(struct pool *p, struct pool_order *order, const struct principal *by,
-                  const struct msg_spec *spec, const char *event)
+                  const char *name, const json_t *spec, const char *event)
 {
     struct pool_job *job = NULL;
-    const struct msg_event_row row = {.kind = "submitted", .job = spec->name};
-    int rc = pool_job_begin(p, spec->name, &job);
+    const struct msg_event_row row = {.kind = "submitted", .job = name};
+    int rc = pool_job_begin(p, name, &job);
     rc = rc == 0 ? pool_job_set(job, spec) : rc;
     if (rc == TFE_EFULL) {
         refuse(order, REFUSAL_LIMIT_REACHED,
@@ -108,7 +82,7 @@ static void begin(struct pool *p, struct pool_order *order, const struct princip
     }
     if (rc != 0) {
         refuse_memory(order);
-        if (job && job->bytes) {
+        if (job && job->spec) {
             pool_job_is(job, STATE_FAILED, "NotStored", "the server was out of memory");
             job->is_over = true;
         } else if (job) {
@@ -122,20 +96,21 @@ static void begin(struct pool *p, struct pool_order *order, const struct princip
     }
     pool_job_is(job, CONDITION_CREATED, "JobCreated", "it was submitted");
     events_report(p->config.events, &row, "the job %s: %u to %u nodes, priority %u", event,
-                  (unsigned)job->min_nodes, (unsigned)job->max_nodes, (unsigned)job->priority);
+                  (unsigned)job->needs.min_nodes, (unsigned)job->needs.max_nodes,
+                  (unsigned)job->needs.priority);
     wait_for(order, job);
 }
 
 /* A scoped token may not preempt other jobs. Returns the reason of a refusal, or NULL. */
-static const char *presumed(const struct principal *by, const struct msg_spec *spec)
+static const char *presumed(const struct principal *by, const struct pool_needs *needs)
 {
     if (strcmp(by->scope, PRINCIPAL_EVERY_JOB) == 0) {
         return NULL;
     }
-    if (spec->preempt) {
+    if (needs->preempt) {
         return "preempt: it ends jobs of others, and takes a token for all jobs";
     }
-    return spec->priority != MSG_UNSET && spec->priority > MSG_PRIORITY_DEFAULT
+    return needs->priority > MSG_PRIORITY_DEFAULT
                ? "priority: more than 500 takes a token for all jobs"
                : NULL;
 }
@@ -157,60 +132,56 @@ static bool has_enough(const struct pool *p, const struct principal *by)
            p->n_jobs + POOL_JOBS_RESERVE >= POOL_JOBS_MAX;
 }
 
-static uint32_t least_of(const struct msg_spec *spec)
+static uint32_t least_of(const struct pool_needs *needs)
 {
-    return spec->min_nodes + spec->n_ps + spec->chief + spec->evaluator;
+    return needs->min_nodes + needs->n_ps + needs->chief + needs->evaluator;
 }
 
 /* Returns true, with the refusal sent, if the minimum exceeds the quota: the job could never run.
  */
-static bool is_above_quota(const struct pool *p, struct pool_order *order,
-                           const struct msg_spec *spec)
+static bool is_above_quota(const struct pool *p, struct pool_order *order, const char *name,
+                           const struct pool_needs *needs)
 {
-    const struct placement_quota quota = placement_quota(p->placement, spec->name);
-    if (!quota.pattern || least_of(spec) <= quota.nodes) {
+    const struct placement_quota quota = placement_quota(p->placement, name);
+    if (!quota.pattern || least_of(needs) <= quota.nodes) {
         return false;
     }
     refuse(order, REFUSAL_BAD_REQUEST,
            "nodes: it needs %u at least, and the quota of jobs %s is %u together",
-           (unsigned)least_of(spec), quota.pattern, (unsigned)quota.nodes);
+           (unsigned)least_of(needs), quota.pattern, (unsigned)quota.nodes);
     return true;
 }
 
 /* Returns true, with the refusal sent, if the job has its old minimum and would have to wait for a
  * larger one that other jobs of its quota use. */
 static bool would_wait(struct pool_order *order, const struct pool_job *job,
-                       const struct msg_spec *spec)
+                       const struct pool_needs *needs)
 {
-    const uint32_t now = job->min_nodes + job->n_ps + job->chief + job->evaluator;
     struct placement_view view;
-    if (!pool_job_view(job, &view) || view.state != PLACEMENT_JOB_PLACED || least_of(spec) <= now ||
-        least_of(spec) <= view.max_min) {
+    if (!pool_job_view(job, &view) || view.state != PLACEMENT_JOB_PLACED ||
+        least_of(needs) <= least_of(&job->needs) || least_of(needs) <= view.max_min) {
         return false;
     }
     refuse(order, REFUSAL_CONFLICT,
            "nodes: it would need %u at least, and other jobs of its quota leave it %u now",
-           (unsigned)least_of(spec), (unsigned)view.max_min);
+           (unsigned)least_of(needs), (unsigned)view.max_min);
     return true;
 }
 
-static void submit(struct pool *p, struct pool_order *order, const struct principal *by,
-                   const struct msg_spec *spec)
+/* Handles SUBMIT with a valid job. */
+static void submit_job(struct pool *p, struct pool_order *order, const struct principal *by,
+                       const char *name, const json_t *spec)
 {
-    const char *name = spec->name;
     const struct pool_job *job = pool_job_find(p, name);
-    const char *fault = unhonoured(spec);
-    fault = fault ? fault : presumed(by, spec);
+    const struct pool_needs needs = pool_needs_of(p, spec);
+    const char *fault = presumed(by, &needs);
     if (fault) {
         refuse(order, REFUSAL_BAD_REQUEST, "%s", fault);
-    } else if (spec->source_kind == SOURCE_BUNDLE && !bundles_has(p->bundles, spec->source, by)) {
+    } else if (needs.bundle[0] != '\0' && !bundles_has(p->bundles, needs.bundle, by)) {
         refuse(order, REFUSAL_BAD_REQUEST,
                "the server has no bundle %s of who hands this job in: tfe-ctl submit --bundle "
                "brings it",
-               spec->source);
-    } else if (!fits(spec)) {
-        refuse(order, REFUSAL_BAD_REQUEST,
-               "the job needs more than %u bytes: put what is long into its files", MSG_SPEC_MAX);
+               needs.bundle);
     } else if (job && (!job->is_over || job->lingers)) {
         refuse(order, REFUSAL_CONFLICT, "job \"%s\" is not over: cancel it, or take another name",
                name);
@@ -223,24 +194,44 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
             "jobs of the names that this token is for have their share of the %u that the server "
             "remembers: forget some that are over",
             POOL_JOBS_MAX);
-    } else if (!is_above_quota(p, order, spec)) {
-        begin(p, order, by, spec, "was submitted");
+    } else if (!is_above_quota(p, order, name, &needs)) {
+        begin(p, order, by, name, spec, "was submitted");
     }
+}
+
+static void submit(struct pool *p, struct pool_order *order, const struct principal *by,
+                   const struct msg_submit *msg)
+{
+    struct tfe_reason reason;
+    json_t *spec = NULL;
+    int rc = job_file_parse(msg->spec, &spec, &reason);
+    if (rc == TFE_ENOMEM) {
+        refuse_memory(order);
+    } else if (rc != 0) {
+        refuse(order, REFUSAL_BAD_REQUEST, "%s", reason.text);
+    } else if (strcmp(json_string_value(json_object_get(spec, "name")), msg->job) != 0) {
+        refuse(order, REFUSAL_BAD_REQUEST, "name: the job has another name than its message");
+    } else {
+        submit_job(p, order, by, msg->job, spec);
+    }
+    json_decref(spec);
 }
 
 static void rerun(struct pool *p, struct pool_order *order, struct pool_job *job)
 {
-    struct msg_spec spec;
     if (!job->is_over || job->lingers) {
         refuse(order, REFUSAL_CONFLICT, "job \"%s\" is not over: cancel it first", job->name.text);
     } else if (is_taken(p, job->name.text)) {
         refuse(order, REFUSAL_CONFLICT, "job \"%s\" has not ended yet: try again at once",
                job->name.text);
-    } else if (pool_job_spec(job, &spec) != 0) {
-        refuse_memory(order);
-    } else if (!is_above_quota(p, order, &spec)) {
-        spec.suspend = false;
-        begin(p, order, NULL, &spec, "begins anew");
+    } else if (!is_above_quota(p, order, job->name.text, &job->needs)) {
+        json_t *spec = pool_job_spec(job);
+        if (spec && json_object_set_new(spec, "suspend", json_false()) == 0) {
+            begin(p, order, NULL, job->name.text, spec, "begins anew");
+        } else {
+            refuse_memory(order);
+        }
+        json_decref(spec);
     }
 }
 
@@ -258,52 +249,48 @@ static bool order_core(struct pool *p, struct pool_order *order, const struct pr
     return answer.msg.type != MSG_REFUSED;
 }
 
-/* Replaces the specification of the job. */
-static void change(struct pool *p, struct pool_order *order, struct pool_job *job,
-                   const struct msg_spec *spec)
+/* Replaces some fields of the job by those of `fields`, which is NULL if out of memory; takes over
+ * its reference. */
+static void change(struct pool *p, struct pool_order *order, struct pool_job *job, json_t *fields)
 {
-    if (pool_job_set(job, spec) != 0 || (job->is_placed && pool_place(p, job) != 0)) {
+    json_t *spec = pool_job_spec(job);
+    if (!fields || !spec || json_object_update(spec, fields) != 0 || pool_job_set(job, spec) != 0 ||
+        (job->is_placed && pool_place(p, job) != 0)) {
         refuse_memory(order);
     } else {
         wait_for(order, job);
     }
+    json_decref(spec);
+    json_decref(fields);
 }
 
 static void scale(struct pool *p, struct pool_order *order, const struct principal *by,
                   struct pool_job *job, const struct msg_scale *wish)
 {
-    struct msg_spec spec;
+    struct pool_needs needs = job->needs;
     struct msg_status_job row;
     const struct tfe_msg msg = {.type = MSG_SCALE, .u.scale = *wish};
-    const bool has_ps = wish->n_ps != MSG_UNSET;
-    if (has_ps && job->n_ps == 0) {
+    needs.min_nodes = wish->min_nodes;
+    needs.max_nodes = wish->max_nodes;
+    needs.n_ps = wish->n_ps != MSG_UNSET ? wish->n_ps : needs.n_ps;
+    if (wish->n_ps != MSG_UNSET && job->needs.n_ps == 0) {
         refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" has no ps", job->name.text);
-    } else if (pool_job_spec(job, &spec) != 0) {
-        refuse_memory(order);
-    } else {
-        spec.min_nodes = wish->min_nodes;
-        spec.max_nodes = wish->max_nodes;
-        spec.n_ps = has_ps ? wish->n_ps : spec.n_ps;
-        if (!is_above_quota(p, order, &spec) && !would_wait(order, job, &spec) &&
-            (!pool_job_in_core(job, &row) || order_core(p, order, by, &msg))) {
-            change(p, order, job, &spec);
-        }
+    } else if (!is_above_quota(p, order, job->name.text, &needs) &&
+               !would_wait(order, job, &needs) &&
+               (!pool_job_in_core(job, &row) || order_core(p, order, by, &msg))) {
+        change(p, order, job,
+               json_pack("{s{sisi}si}", "workers", "min", (int)needs.min_nodes, "max",
+                         (int)needs.max_nodes, "ps", (int)needs.n_ps));
     }
 }
 
 static void suspend(struct pool *p, struct pool_order *order, struct pool_job *job, bool is_on)
 {
     struct msg_event_row row = {.kind = "resumed", .job = job->name.text};
-    struct msg_spec spec;
-    if (job->suspend == is_on) {
+    if (job->needs.suspend == is_on) {
         wait_for(order, job); /* nothing changes; acknowledged once the present state is durable */
         return;
     }
-    if (pool_job_spec(job, &spec) != 0) {
-        refuse_memory(order);
-        return;
-    }
-    spec.suspend = is_on;
     if (is_on) {
         row.kind = "suspended";
     }
@@ -312,7 +299,7 @@ static void suspend(struct pool *p, struct pool_order *order, struct pool_job *j
     events_report(p->config.events, &row,
                   is_on ? "the job is suspended: its nodes go back to the pool"
                         : "the job is resumed, and waits for nodes");
-    change(p, order, job, &spec);
+    change(p, order, job, json_pack("{sb}", "suspend", is_on));
 }
 
 static void cancel(struct pool *p, struct pool_order *order, const struct principal *by,
@@ -399,7 +386,7 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
     order->rows.ops = &ops;
     *ret = &order->rows;
     if (type == MSG_SUBMIT) {
-        submit(p, order, by, &msg->u.submit.spec);
+        submit(p, order, by, &msg->u.submit);
     } else if (!job) {
         refuse_unsubmitted(p, order, name, type);
     } else if (type == MSG_RERUN) {

@@ -16,12 +16,13 @@
 static void tell_assign(struct pool_node *node)
 {
     struct pool_job *job = node->job;
-    struct tfe_msg msg = {.type = MSG_ASSIGN,
-                          .u.assign = {.assignment = node->assignment,
-                                       .has_role = pool_job_has_roles(job),
-                                       .role = node->task,
-                                       .run_key = job->run_key.text}};
-    if (node->session && pool_job_spec(job, &msg.u.assign.spec) == 0) {
+    const struct tfe_msg msg = {.type = MSG_ASSIGN,
+                                .u.assign = {.assignment = node->assignment,
+                                             .has_role = pool_job_has_roles(job),
+                                             .role = node->task,
+                                             .run_key = job->run_key.text,
+                                             .spec = job->spec}};
+    if (node->session) {
         node->is_told = true;
         pool_node_send(node, &msg);
     }
@@ -204,42 +205,27 @@ int pool_step(struct pool *p, struct placement_event event)
 
 /* --- jobs --- */
 
-static uint8_t task_of(const char *text, size_t n)
-{
-#define TASK_OF(NAME, number, name)                                                                \
-    if (n == strlen(name) && strncmp(text, name, n) == 0) {                                        \
-        return 1u << (number);                                                                     \
-    }
-    TFE_TASKS(TASK_OF)
-#undef TASK_OF
-    return 0;
-}
-
 int pool_place(struct pool *p, struct pool_job *job)
 {
-    struct msg_spec spec;
-    struct placement_label labels[2 * MSG_POOL_LABELS_MAX];
-    struct placement_options options = {.priority = job->priority,
-                                        .is_suspended = job->suspend,
+    const struct pool_needs *needs = &job->needs;
+    struct pool_label wanted[MSG_POOL_LABELS_MAX];
+    struct placement_label labels[MSG_POOL_LABELS_MAX];
+    struct placement_options options = {.priority = needs->priority,
+                                        .is_suspended = needs->suspend,
+                                        .preempt = needs->preempt,
                                         .labels = labels,
-                                        .min = {[TASK_WORKER] = job->min_nodes,
-                                                [TASK_CHIEF] = job->chief,
-                                                [TASK_PS] = job->n_ps,
-                                                [TASK_EVALUATOR] = job->evaluator}};
-    int rc = pool_job_spec(job, &spec);
+                                        .min = {[TASK_WORKER] = needs->min_nodes,
+                                                [TASK_CHIEF] = needs->chief,
+                                                [TASK_PS] = needs->n_ps,
+                                                [TASK_EVALUATOR] = needs->evaluator}};
+    int rc = pool_job_labels(job, wanted, &options.n_labels);
     if (rc != 0) {
         return rc;
     }
     memcpy(options.max, options.min, sizeof(options.max));
-    options.max[TASK_WORKER] = job->max_nodes;
-    options.preempt = spec.preempt;
-    for (size_t i = 0; i < spec.n_labels; i++) {
-        labels[options.n_labels++] = (struct placement_label){0xf, spec.labels[i]};
-    }
-    for (size_t i = 0; i < spec.n_role_labels; i++) {
-        const char *text = spec.role_labels[i];
-        size_t n = strcspn(text, ":");
-        labels[options.n_labels++] = (struct placement_label){task_of(text, n), text + n + 1};
+    options.max[TASK_WORKER] = needs->max_nodes;
+    for (size_t i = 0; i < options.n_labels; i++) {
+        labels[i] = (struct placement_label){wanted[i].tasks, wanted[i].text};
     }
     rc = pool_step(p, (struct placement_event){.type = job->is_placed ? PLACEMENT_JOB_CHANGED
                                                                       : PLACEMENT_JOB_SUBMITTED,
@@ -254,10 +240,10 @@ int pool_place(struct pool *p, struct pool_job *job)
 void pool_set_end(struct pool_job *job)
 {
     const struct tfe_wall since = job->is_over ? pool_job_condition(job)->at : job->started;
-    const uint32_t ms = !job->is_over
-                            ? (since.ms > 0 && !job->suspend ? job->active_deadline_ms : 0)
-                        : job->ttl_ms == MSG_UNSET ? 0
-                                                   : job->ttl_ms + 1;
+    const uint32_t ms =
+        !job->is_over ? (since.ms > 0 && !job->needs.suspend ? job->needs.active_deadline_ms : 0)
+        : job->needs.ttl_ms == MSG_UNSET ? 0
+                                         : job->needs.ttl_ms + 1;
     const int64_t gone = clock_wall().ms - since.ms;
     job->ends = TFE_MONO_NEVER;
     if (ms > 0) {
@@ -397,7 +383,7 @@ void pool_refresh(struct pool *p, struct pool_job *job)
         end_as_failed(p, job, run.is_used_up);
     } else if (is_there && row.state == STATE_CANCELLED) {
         pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
-    } else if (job->suspend) {
+    } else if (job->needs.suspend) {
         pool_job_is(job, STATE_SUSPENDED, "JobSuspended", "it has no nodes until it is resumed");
     } else if (is_there && row.state == STATE_RUNNING) {
         set_running(job);

@@ -9,7 +9,7 @@
 #include <event2/event_struct.h>
 
 #include "common/base/id.h"
-#include "common/message/arena.h"
+#include "common/job/job_file.h"
 #include "server/jobs/pool.h"
 #include "server/query/batch.h"
 #include "server/query/record_source.h"
@@ -54,6 +54,23 @@ struct pool_order {
 TAILQ_HEAD(pool_job_nodes, pool_node);
 LIST_HEAD(pool_job_orders, pool_order);
 
+/* What placement, quotas and time limits need of a job. */
+struct pool_needs {
+    uint32_t priority, min_nodes, max_nodes, n_ps, nproc;
+    bool chief, evaluator, preempt, suspend;
+    bool may_linger;                 /* clean_policy is None */
+    char bundle[MSG_BUNDLE_HEX + 1]; /* digest of the job's bundle; "" if it has none */
+    uint32_t limit;                  /* consecutive failed starts of nodes that the job survives */
+    uint32_t active_deadline_ms;     /* 0 for never */
+    uint32_t ttl_ms; /* time after the end at which the job is forgotten; MSG_UNSET for never */
+};
+
+/* A label that nodes of a job must carry. */
+struct pool_label {
+    uint8_t tasks;                     /* bits of enum tfe_task: the roles that need it */
+    char text[MSG_POOL_LABEL_MAX + 1]; /* K=V */
+};
+
 struct pool_job {
     TAILQ_ENTRY(pool_job) link; /* texts of conditions, by index */
     struct pool *pool;
@@ -62,15 +79,8 @@ struct pool_job {
     bool is_submitter_known; /* false for jobs loaded at start-up */
     uint8_t submitter[PRINCIPAL_KEY_ID_BYTES];
     uint64_t number;
-    uint8_t *bytes; /* SUBMIT, encoded */
-    size_t n_bytes;
-    uint32_t priority, min_nodes, max_nodes, n_ps; /* copies of some fields of SUBMIT */
-    bool chief, evaluator, suspend;
-    bool may_linger;                 /* clean_policy is None */
-    char bundle[MSG_BUNDLE_HEX + 1]; /* digest of the job's bundle; "" if it has none */
-    uint32_t limit;                  /* consecutive failed starts of nodes that the job survives */
-    uint32_t active_deadline_ms;
-    uint32_t ttl_ms; /* time after the end at which the job is forgotten; MSG_UNSET for never */
+    char *spec; /* the job, in the canonical text of job_file.h */
+    struct pool_needs needs;
     struct pool_condition conditions[CONDITION__COUNT];
     struct tfe_wall started; /* 0 if the job has not run since it was submitted or resumed */
     struct tfe_mono
@@ -161,7 +171,7 @@ struct pool {
     struct pool_config config;
     struct placement *placement;
     struct writer *writer; /* NULL before pool_keep() */
-    struct arena arena;    /* memory of one decoded specification at a time */
+    char *shown;           /* the masked text of the job in the last row shown */
     struct bundles *bundles;
     struct pool_queues queues; /* queues of bundles; the first one gets the next free stream */
     uint32_t n_streaming;      /* nodes with a stream, of all queues */
@@ -267,10 +277,16 @@ struct pool_job *pool_job_find(const struct pool *p, const char *name);
 /* Creates a job, or begins the next run of a finished one. Returns 0, TFE_ENOMEM or TFE_EFULL. */
 int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret) TFE_MUST_CHECK;
 void pool_job_free(struct pool_job *job);
-/* Sets the specification. Returns 0, TFE_ENOMEM or TFE_ETOOBIG. */
-int pool_job_set(struct pool_job *job, const struct msg_spec *spec) TFE_MUST_CHECK;
-/* Decodes the specification; its texts are valid until the next call. Returns 0 or TFE_ENOMEM. */
-int pool_job_spec(struct pool_job *job, struct msg_spec *ret) TFE_MUST_CHECK;
+/* Returns the needs of a canonical job. */
+struct pool_needs pool_needs_of(const struct pool *p, const json_t *spec);
+/* Sets the job to a canonical job. Returns 0, TFE_ENOMEM, or TFE_ETOOBIG if its text is too long.
+ */
+int pool_job_set(struct pool_job *job, const json_t *spec) TFE_MUST_CHECK;
+/* Returns the canonical job, owned by the caller; NULL if out of memory. */
+json_t *pool_job_spec(const struct pool_job *job) TFE_MUST_CHECK;
+/* Reads the labels that the job's nodes must carry, ordered by roles. Returns 0 or TFE_ENOMEM. */
+int pool_job_labels(const struct pool_job *job, struct pool_label ret[MSG_POOL_LABELS_MAX],
+                    size_t *ret_n) TFE_MUST_CHECK;
 /* Sets this condition, a state or CONDITION_CREATED, and clears all others except Created. */
 void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const char *says);
 /* The state whose condition holds; WAITING for a job that was only created. */

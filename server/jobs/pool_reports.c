@@ -232,7 +232,7 @@ static void take_freed(struct pool *p, struct pool_node *node, const struct msg_
     node->rests = tfe_mono_add(clock_mono(), n < 6 ? (int64_t)REST_MS << n : (int64_t)REST_MAX_MS);
     node->since = clock_wall();
     pool_wake(p, node->rests);
-    if (job->started.ms == 0 && (is_permanent || ++job->failures > job->limit)) {
+    if (job->started.ms == 0 && (is_permanent || ++job->failures > job->needs.limit)) {
         pool_fail(p, job, is_permanent ? "CannotStart" : "BackoffLimitExceeded", job->start_error);
     }
 }

@@ -1,9 +1,10 @@
 /* server/query/mask_secrets.c: see mask_secrets.h. */
 #include "server/query/mask_secrets.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/message/submission.h"
 
 #define MASK "***"
 
@@ -21,12 +22,13 @@ static bool is_secret(const char *url, const char *user, size_t n)
     return is_http || memchr(user, ':', n);
 }
 
-void mask_source(char *ret, size_t cap, const char *source)
+/* Copies the URL of a repository without its secrets, cut to cap bytes. */
+static void mask_url(char *ret, size_t cap, const char *url)
 {
-    const char *scheme = strstr(source, "://");
+    const char *scheme = strstr(url, "://");
     ret[0] = '\0';
     if (!scheme) {
-        append(ret, cap, source, strlen(source));
+        append(ret, cap, url, strlen(url));
         return;
     }
     const char *user = scheme + 3;
@@ -35,18 +37,16 @@ void mask_source(char *ret, size_t cap, const char *source)
     for (const char *at = user; at < path; at++) {
         host = *at == '@' ? at + 1 : host;
     }
-    append(ret, cap, source, (size_t)(user - source));
-    if (host > user && is_secret(source, user, (size_t)(host - user))) {
+    append(ret, cap, url, (size_t)(user - url));
+    if (host > user && is_secret(url, user, (size_t)(host - user))) {
         append(ret, cap, MASK "@", strlen(MASK "@"));
         user = host;
     }
     const size_t n = strcspn(user, "?#");
     append(ret, cap, user, n);
     if (user[n] != '\0') {
-        const char *commit = strrchr(user + n, '@');
         append(ret, cap, user + n, 1);
         append(ret, cap, MASK, strlen(MASK));
-        append(ret, cap, commit ? commit : "", commit ? strlen(commit) : 0);
     }
 }
 
@@ -56,16 +56,57 @@ static bool is_python(const char *word)
     return strncmp(slash ? slash + 1 : word, "python", 6) == 0;
 }
 
-size_t masked_words(const char *const *argv, size_t n)
+static const char *word_at(const json_t *command, size_t i)
 {
-    size_t shown = n > 0 ? 1 : 0;
+    const char *word = json_string_value(json_array_get(command, i));
+    return word ? word : "";
+}
+
+/* Returns how many words of the command are shown to those who may not see its arguments. */
+static size_t masked_words(const json_t *command)
+{
+    size_t shown = 1;
     size_t at = 1;
-    if (n > 1 && is_python(argv[0])) {
-        at += strcmp(argv[at], "-u") == 0;
-        at += at < n && strcmp(argv[at], "-m") == 0;
-        if (at < n && argv[at][0] != '-' && argv[at][0] != '\0') {
+    if (is_python(word_at(command, 0))) {
+        at += strcmp(word_at(command, at), "-u") == 0;
+        at += strcmp(word_at(command, at), "-m") == 0;
+        if (word_at(command, at)[0] != '-' && word_at(command, at)[0] != '\0') {
             shown = at + 1;
         }
     }
     return shown;
+}
+
+static int mask_arguments(json_t *command)
+{
+    const size_t shown = masked_words(command);
+    const bool is_cut = json_array_size(command) > shown;
+    while (json_array_size(command) > shown) {
+        (void)json_array_remove(command, json_array_size(command) - 1);
+    }
+    return is_cut ? json_array_append_new(command, json_string("…")) : 0;
+}
+
+int mask_job(json_t *job, bool shows_arguments)
+{
+    char url[MSG_WORD_MAX + sizeof(MASK) * 2];
+    json_t *source = json_object_get(job, "source");
+    const char *git = json_string_value(json_object_get(source, "git"));
+    json_t *names = json_array();
+    const char *name;
+    json_t *value;
+    bool is_masked = names;
+    json_object_foreach(json_object_get(job, "env"), name, value)
+    {
+        is_masked = is_masked && json_array_append_new(names, json_string(name)) == 0;
+    }
+    is_masked = json_object_set_new(job, "env", names) == 0 && is_masked;
+    if (git) {
+        mask_url(url, sizeof(url), git);
+        is_masked = json_object_set_new(source, "git", json_string(url)) == 0 && is_masked;
+    }
+    if (!shows_arguments) {
+        is_masked = mask_arguments(json_object_get(job, "command")) == 0 && is_masked;
+    }
+    return is_masked ? 0 : TFE_ENOMEM;
 }

@@ -1,16 +1,16 @@
-/* server/query/mask_secrets.h: hides secrets in the command and the source of a submitted job
- * before they are shown. */
+/* server/query/mask_secrets.h: hides the secrets of a submitted job before it is shown. */
 #ifndef TFE_SERVER_QUERY_MASK_SECRETS_H
 #define TFE_SERVER_QUERY_MASK_SECRETS_H
 
-#include <stddef.h>
+#include <jansson.h>
+#include <stdbool.h>
 
-/* Copies the source of a job, cut to cap bytes. In a URL, "***" replaces user and password (for
- * ssh only if there is a password) and the query string. */
-void mask_source(char *ret, size_t cap, const char *source);
+#include "common/base/error.h"
 
-/* Returns how many words of a command are shown to those who may not see its arguments: the program
- * and, behind Python, the script or module that it runs. */
-size_t masked_words(const char *const *argv, size_t n);
+/* Changes a canonical job (common/job/job_file.h) into what is shown of it. env becomes the list of
+ * its names. In the URL of a repository, "***" replaces user and password (for ssh only if there is
+ * a password) and the query string. Unless shows_arguments, the command ends with the program or,
+ * behind Python, the script or module that it runs, and "…". Returns TFE_ENOMEM. */
+int mask_job(json_t *job, bool shows_arguments) TFE_MUST_CHECK;
 
 #endif

@@ -40,86 +40,15 @@ static uint32_t n_nodes(const struct pool_job *job)
     return n;
 }
 
-/* Returns the words that are shown of the command, in memory of the pool's arena. */
-static const char *const *shown_argv(struct pool *p, const struct msg_spec *spec, bool is_masked,
-                                     size_t *ret_n)
-{
-    const size_t n = is_masked ? masked_words(spec->argv, spec->n_argv) : spec->n_argv;
-    if (n == spec->n_argv) {
-        *ret_n = n;
-        return spec->argv;
-    }
-    const char **words = arena_alloc(&p->arena, (n + 1) * sizeof(*words));
-    *ret_n = words ? n + 1 : 0;
-    for (size_t i = 0; words && i <= n; i++) {
-        words[i] = i < n ? spec->argv[i] : "…";
-    }
-    return words;
-}
-
-/* Returns the names of the variables, without their values, or NULL if out of memory. */
-static const char *const *env_names(struct pool *p, const struct msg_spec *spec)
-{
-    const char **names = arena_alloc(&p->arena, (spec->n_env + 1) * sizeof(*names));
-    for (size_t i = 0; names && i < spec->n_env; i++) {
-        const size_t n = strcspn(spec->env[i], "=");
-        char *name = arena_alloc(&p->arena, n + 1);
-        if (!name) {
-            return NULL;
-        }
-        memcpy(name, spec->env[i], n);
-        name[n] = '\0';
-        names[i] = name;
-    }
-    return names;
-}
-
-/* Returns the labels of all roles, or NULL if out of memory. */
-static const char *const *all_labels(struct pool *p, const struct msg_spec *spec, size_t *ret_n)
-{
-    const char **labels =
-        arena_alloc(&p->arena, (spec->n_labels + spec->n_role_labels + 1) * sizeof(*labels));
-    *ret_n = 0;
-    for (size_t i = 0; labels && i < spec->n_labels; i++) {
-        labels[(*ret_n)++] = spec->labels[i];
-    }
-    for (size_t i = 0; labels && i < spec->n_role_labels; i++) {
-        labels[(*ret_n)++] = spec->role_labels[i];
-    }
-    return labels;
-}
-
-/* Adds the fields of the submission to the row. Its texts are valid until the next call of
- * pool_job_spec(). */
-static void show_spec(struct pool_job *job, struct pool_texts *texts, struct msg_status_job *row)
+/* Adds the job's text without its secrets to the row. */
+static void show_spec(struct pool_job *job, bool shows_arguments, struct msg_status_job *row)
 {
     struct pool *p = job->pool;
-    struct msg_spec spec;
-    if (pool_job_spec(job, &spec) != 0) {
-        return; /* out of memory: the other fields are shown */
-    }
-    mask_source(texts->source, sizeof(texts->source), spec.source);
-    row->source = texts->source[0] != '\0' ? texts->source : NULL;
-    row->argv = shown_argv(p, &spec, !texts->shows_arguments, &row->n_argv);
-    row->labels = all_labels(p, &spec, &row->n_labels);
-    row->env = env_names(p, &spec);
-    row->n_env = row->env ? spec.n_env : 0;
-    row->options = spec.options;
-    row->n_options = spec.n_options;
-    row->work_dir = spec.work_dir;
-    row->image = spec.image;
-    row->preempt = spec.preempt;
-    row->restart_policies = spec.restart_policies != MSG_UNSET
-                                ? spec.restart_policies
-                                : JOB_RESTART_ALL(spec.restart_policy);
-    row->has_backoff_limit = spec.backoff_limit != MSG_UNSET;
-    row->backoff_limit = row->has_backoff_limit ? spec.backoff_limit : 0;
-    row->active_deadline_ms = spec.active_deadline_ms;
-    row->has_ttl = spec.ttl_after_finished_ms != MSG_UNSET;
-    row->ttl_after_finished_ms = row->has_ttl ? spec.ttl_after_finished_ms : 0;
-    row->clean_policy = spec.clean_policy;
-    row->success_policy = spec.success_policy;
-    row->nproc = spec.nproc > 0 ? spec.nproc : 1;
+    json_t *spec = pool_job_spec(job);
+    free(p->shown);
+    p->shown = spec && mask_job(spec, shows_arguments) == 0 ? job_file_format(spec) : NULL;
+    row->spec = p->shown; /* NULL if out of memory: the other fields are shown */
+    json_decref(spec);
 }
 
 /* Returns true if the core's job of this name is a later run than the submitted one. */
@@ -151,13 +80,14 @@ bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct poo
     const struct pool_condition *is = pool_job_condition(job);
     row->state = pool_job_state(job);
     row->since = is->at;
-    row->min_nodes = job->min_nodes;
-    row->max_nodes = job->max_nodes;
-    row->n_ps = job->n_ps;
-    row->chief = job->chief;
-    row->evaluator = job->evaluator;
+    row->min_nodes = job->needs.min_nodes;
+    row->max_nodes = job->needs.max_nodes;
+    row->n_ps = job->needs.n_ps;
+    row->chief = job->needs.chief;
+    row->evaluator = job->needs.evaluator;
     row->is_submitted = true;
-    row->priority = job->priority;
+    row->priority = job->needs.priority;
+    row->nproc = job->needs.nproc;
     row->n_assigned = n_nodes(job);
     row->created = job->conditions[CONDITION_CREATED].at;
     row->lingers = job->lingers;
@@ -169,7 +99,7 @@ bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct poo
         row->reason = job->start_error;
         row->retry_ms = pool_job_retry_ms(job);
     }
-    show_spec(job, texts, row);
+    show_spec(job, texts->shows_arguments, row);
     return true;
 }
 

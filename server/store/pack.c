@@ -118,15 +118,3 @@ void pack_text(struct pack *p, const char **text)
     }
     *text = from ? (const char *)from : "";
 }
-
-void pack_bytes(struct pack *p, const uint8_t **bytes, size_t *n)
-{
-    uint64_t length = *n;
-    pack_u64(p, &length);
-    if (!p->in) {
-        put(p, *bytes, *n);
-        return;
-    }
-    *bytes = length <= SIZE_MAX ? get(p, (size_t)length) : NULL;
-    *n = *bytes ? (size_t)length : 0;
-}

@@ -1,4 +1,4 @@
-/* server/store/pack.h: serialises numbers, texts and bytes one after the other, and reads them
+/* server/store/pack.h: serialises numbers and texts one after the other, and reads them
  * back. One function that visits the fields of a struct serves both directions. */
 #ifndef TFE_SERVER_STORE_PACK_H
 #define TFE_SERVER_STORE_PACK_H
@@ -11,7 +11,7 @@
 #include "common/base/time.h"
 
 /* State of serialisation. To write, start with a zeroed struct; the caller frees out with free(3).
- * To read, set in and n; texts and bytes read are borrowed from in. */
+ * To read, set in and n; texts read are borrowed from in. */
 struct pack {
     const uint8_t *in; /* input; NULL when writing */
     size_t n;          /* size of in, or of out */
@@ -28,6 +28,5 @@ void pack_bool(struct pack *p, bool *flag);
 void pack_wall(struct pack *p, struct tfe_wall *at);
 /* Writes or reads a text; NULL is written as "". */
 void pack_text(struct pack *p, const char **text);
-void pack_bytes(struct pack *p, const uint8_t **bytes, size_t *n);
 
 #endif

@@ -1,15 +1,16 @@
 """Plays the pool without this project's programs: nodes that wait, and an operator who submits jobs."""
 
-from raw_client import RawClient, decode, encode, node_id, node_secret
+import json
+
+from raw_client import RawClient, node_id, node_secret
+
+CODE = {"path": "/srv/code"}
 
 
-def spec(name, *argv, sizes=(1, 1), source="/srv/code", **more):
-    """Returns the fields of a SPEC; more: f2=700 is field 2, a list is repeated."""
-    fields = [(1, name), (3, sizes[0]), (4, sizes[1]), (8, 1), *((9, word) for word in argv or ("python", "train.py"))]
-    fields += [(13, 1), (14, source)] if source else []
-    for key, value in more.items():
-        fields += [(int(key[1:]), v) for v in (value if isinstance(value, list) else [value])]
-    return encode(fields)
+def spec(name, *argv, sizes=(1, 1), source=CODE, **more):
+    """Returns the fields of SUBMIT; more: further fields of the job file."""
+    job = {"name": name, "workers": {"min": sizes[0], "max": sizes[1]}, "command": argv or ("python", "train.py"), "source": source, **more}
+    return {2: name, 3: json.dumps(job)}
 
 
 class Waiting(RawClient):
@@ -24,7 +25,7 @@ class Waiting(RawClient):
     def assigned(self):
         """Returns the next ASSIGN, as (assignment, job, fields)."""
         _, fields = self.receive_until("ASSIGN")
-        return fields[1][0], decode(fields[3][0])[1][0].decode(), fields
+        return fields[1][0], json.loads(fields[6][0])["name"], fields
 
     def released(self):
         return self.receive_until("RELEASE")[1][1][0]

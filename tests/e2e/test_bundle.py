@@ -256,7 +256,7 @@ def test_git_runs_the_commit_that_the_branch_was_when_it_was_handed_in(pool, cod
     out = submit(pool, "one", tmp_path, f"--git=file://{code}@main")
     (code / "lib/a").write_text("later")
     git(code, "commit", "-qam", "second")
-    assert pool.job("one")["source"] == f"file://{code}@{first}"
+    assert pool.job("one")["spec"]["source"] == {"git": f"file://{code}", "ref": first}
     pool.start(1, "--no-standby")
     found, = said(out, 1)
     assert found["found"]["lib/a"][0] == "1" and names(found) == WITHOUT_IGNORED
@@ -289,7 +289,7 @@ def slow(code, tmp_path):
                    'for word; do :; done\nexec sh -c "$word"\n')
     way.chmod(0o755)
     commit = git(code, "rev-parse", "HEAD")
-    return f"ssh://host{code}@{commit}", {"GIT_SSH": str(way), "GIT_SSH_VARIANT": "simple"}
+    return {"git": f"ssh://host{code}", "ref": commit}, {"GIT_SSH": str(way), "GIT_SSH_VARIANT": "simple"}
 
 
 def test_a_node_that_leaves_while_it_fetches_files_is_no_failed_start(server, fleet, ctl, slow, tmp_path):
@@ -298,7 +298,7 @@ def test_a_node_that_leaves_while_it_fetches_files_is_no_failed_start(server, fl
     one = server()
     pool = Pool(fleet, ctl)
     agent, = pool.start(1, "--no-standby", env=env)
-    assert order(one, "SUBMIT", {1: spec("one", source=None, f13=3, f14=source, f18=0)}) == "DONE"
+    assert order(one, "SUBMIT", spec("one", source=source, backoff_limit=0)) == "DONE"
     wait_until((tmp_path / "asked").exists, what="git")
     agent.send(signal.SIGTERM)
     assert agent.wait() == 143
@@ -358,7 +358,7 @@ def test_what_is_no_bundle_of_ours_is_never_unpacked(server, fleet, ctl, tmp_pat
     for i, plain in enumerate(HOSTILE):
         answer, digest = put(one, frame(plain))
         assert answer == "DONE"
-        assert order(one, "SUBMIT", {1: spec(f"bad{i}", "sh", "-c", "true", source=None, f13=2, f14=digest, f18=0)}) == "DONE"
+        assert order(one, "SUBMIT", spec(f"bad{i}", "sh", "-c", "true", source={"bundle": digest}, backoff_limit=0)) == "DONE"
         job = pool.wait_state(f"bad{i}", "failed")
         assert "this is no bundle" in json.dumps(job), job
     assert not (tmp_path.parent / "out").exists() and not pathlib.Path("/tmp/out").exists()
@@ -368,7 +368,7 @@ def test_bytes_that_are_not_what_was_said_are_not_kept(server):
     one = server()
     answer, digest = put(one, b"x" * 300_000, digest="ab" * 32)
     assert "not those that its digest says" in answer
-    answer = order(one, "SUBMIT", {1: spec("job", source=None, f13=2, f14=digest)})
+    answer = order(one, "SUBMIT", spec("job", source={"bundle": digest}))
     assert "has no bundle" in answer
     with RawClient(one.port, one.token("admin"), timeout=20) as hasty:
         hasty.send("BUNDLE_PUT", {1: digest, 3: b"x"})
@@ -382,14 +382,14 @@ def test_a_digest_is_no_key_to_what_others_have_brought(server, token):
     assert put(one, b"x" * 5000) == ("DONE", digest)
     team = token("--role=admin", "--job=team-*")
     with RawClient(one.port, team, timeout=20) as ctl:
-        ctl.send("SUBMIT", {1: spec("team-a", source=None, f13=2, f14=digest)})
+        ctl.send("SUBMIT", spec("team-a", source={"bundle": digest}))
         assert b"has no bundle" in ctl.receive_until("DONE", "REFUSED")[1][2][0]
     # A node fetches only what its assignment names.
     with Waiting(one.port, one.token("agent"), "a") as node:
         node.receive_until("WELCOME")
         node.send("FETCH", {1: digest, 3: 1000})
         assert b"names no such bundle" in node.receive_until("CHUNK")[1][8][0]
-        assert order(one, "SUBMIT", {1: spec("mine", source=None, f13=2, f14=digest)}) == "DONE"
+        assert order(one, "SUBMIT", spec("mine", source={"bundle": digest})) == "DONE"
         node.assigned()
         node.send("FETCH", {1: digest, 3: 1000})
         chunk = node.receive_until("CHUNK")[1]
@@ -402,8 +402,8 @@ def downloaders(one, n, size, job="job", labels=()):
     _, digest = put(one, os.urandom(size))
     with contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Waiting(one.port, one.token("agent"), f"{job}{i}", labels=labels)) for i in range(n)]
-        more = {"f11": list(labels)} if labels else {}
-        assert order(one, "SUBMIT", {1: spec(job, sizes=(n, n), source=None, f13=2, f14=digest, f18=0, **more)}) == "DONE"
+        more = {"labels": dict(label.split("=", 1) for label in labels)}
+        assert order(one, "SUBMIT", spec(job, sizes=(n, n), source={"bundle": digest}, backoff_limit=0, **more)) == "DONE"
         for node in nodes:
             node.assigned()
         yield nodes, lambda node, offset=0, length=PIECE, **more: node.send(

@@ -22,9 +22,7 @@ JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "waited_ms", 
             "samples", "steps_per_s", "samples_per_s", "slow", "slow_times", "metrics", "nodes", "members",
             "nodes_known", "connected", "ready", "restarts", "restarts_left", "ps", "chief", "evaluator", "memory_bytes", "workers",
             "workers_working", "workers_done", "alone",
-            "origin", "phase", "ended_ms", "reason", "retry_in_ms", "priority", "nodes_assigned", "created_ms", "source", "command", "labels", "env", "options", "work_dir",
-            "image", "preempt", "restart_policy", "backoff_limit", "active_deadline_ms", "ttl_after_finished_ms", "clean_policy",
-            "success_policy", "saved_step", "saved_ms",
+            "origin", "phase", "ended_ms", "reason", "retry_in_ms", "priority", "nodes_assigned", "created_ms", "spec", "saved_step", "saved_ms",
             "lingers"}
 
 

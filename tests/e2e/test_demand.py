@@ -41,13 +41,13 @@ def test_demand_counts_by_labels_and_role(server, demand, ctl):
     assert demand() == [] and "no job wants" in ctl("demand").stdout
     with Waiting(s.port, token, "a") as a:
         a.receive_until("WELCOME")
-        assert order(s, "SUBMIT", {1: spec("fast", sizes=(2, 2), f11=["zone=b", "gpu=a100"])}) == "DONE"
+        assert order(s, "SUBMIT", spec("fast", sizes=(2, 2), labels={"zone": "b", "gpu": "a100"})) == "DONE"
         rows = demand()
         assert wanted(rows) == {("gpu=a100,zone=b", "worker"): (2, 2, 0, 0, 2)}
         assert there(rows) == {"": (1, 1)}
         # A job with a chief and two ps whose nodes need other labels, and a job that fits the idle node.
-        assert order(s, "SUBMIT", {1: spec("served", sizes=(1, 3), f5=2, f6=True, f12=["ps:disk=much"])}) == "DONE"
-        assert order(s, "SUBMIT", {1: spec("more", sizes=(1, 1), f11=["gpu=a100", "zone=b"])}) == "DONE"
+        assert order(s, "SUBMIT", spec("served", sizes=(1, 3), ps=2, chief=True, role_labels={"ps": {"disk": "much"}})) == "DONE"
+        assert order(s, "SUBMIT", spec("more", sizes=(1, 1), labels={"gpu": "a100", "zone": "b"})) == "DONE"
         rows = demand()
         # An idle node counts once: for the chief or for a worker, and never for ps.
         assert wanted(rows)[("gpu=a100,zone=b", "worker")] == (3, 3, 0, 0, 3)
@@ -61,9 +61,9 @@ def test_demand_counts_by_labels_and_role(server, demand, ctl):
 def test_demand_follows_assignment_and_stops_at_a_quota(server, demand, token):
     s = server()
     token("--role=admin", "--job=team-*", "--quota=3")
-    assert order(s, "SUBMIT", {1: spec("team-a", sizes=(1, 9))}) == "DONE"
+    assert order(s, "SUBMIT", spec("team-a", sizes=(1, 9))) == "DONE"
     assert wanted(demand()) == {("", "worker"): (1, 3, 0, 0, 3)}
-    assert order(s, "SUBMIT", {1: spec("team-b", sizes=(2, 2))}) == "DONE"
+    assert order(s, "SUBMIT", spec("team-b", sizes=(2, 2))) == "DONE"
     assert wanted(demand()) == {("", "worker"): (3, 3, 0, 0, 3)}
     with Waiting(s.port, s.token("agent"), "a") as a:
         a.assigned()
@@ -75,7 +75,7 @@ def test_demand_follows_assignment_and_stops_at_a_quota(server, demand, token):
 
 def test_machine_that_will_go_is_pending_again_with_its_deadline(server, demand):
     s = server()
-    assert order(s, "SUBMIT", {1: spec("train", sizes=(1, 1))}) == "DONE"
+    assert order(s, "SUBMIT", spec("train", sizes=(1, 1))) == "DONE"
     with Waiting(s.port, s.token("agent"), "a") as a:
         a.assigned()
         assert wanted(demand()) == {("", "worker"): (1, 1, 1, 0, 0)}
@@ -90,13 +90,13 @@ def test_machine_that_will_go_is_pending_again_with_its_deadline(server, demand)
 
 def test_wait_returns_when_the_demand_has_changed(server, state_dir, demand):
     s = server()
-    assert order(s, "SUBMIT", {1: spec("one")}) == "DONE"
+    assert order(s, "SUBMIT", spec("one")) == "DONE"
     waiting = subprocess.Popen([program("tfe-ctl"), "--state-dir", str(state_dir), "demand", "--json", "--wait"], stdout=subprocess.PIPE,
                                text=True, env=clean_environment())
     try:
         with pytest.raises(subprocess.TimeoutExpired):
             waiting.communicate(timeout=3)
-        assert order(s, "SUBMIT", {1: spec("two", sizes=(2, 2))}) == "DONE"
+        assert order(s, "SUBMIT", spec("two", sizes=(2, 2))) == "DONE"
         out, _ = waiting.communicate(timeout=20)
         assert waiting.returncode == 0
         assert wanted(json.loads(out)["demand"]) == {("", "worker"): (3, 3, 0, 0, 3)}
@@ -108,7 +108,7 @@ def test_wait_returns_when_the_demand_has_changed(server, state_dir, demand):
 def test_demand_over_http_is_what_tfe_ctl_prints(server, state_dir, tmp_path, demand):
     s = server()
     with start(state_dir, tmp_path, server=s) as web:
-        assert order(s, "SUBMIT", {1: spec("train", sizes=(1, 2))}) == "DONE"
+        assert order(s, "SUBMIT", spec("train", sizes=(1, 2))) == "DONE"
         assert web.get("/api/v1/demand")["demand"] == demand() != []
 
 

@@ -95,7 +95,7 @@ def test_a_node_of_the_pool_is_free_again_though_its_assignment_never_was_on_the
     with Waiting(s.port, s.token("agent"), "a") as node, RawClient(s.port, s.token("admin"), timeout=60) as ctl:
         node.receive_until("WELCOME")
         disk.does("delay 1000")
-        for name, fields in (("SUBMIT", {1: spec("train")}), ("SUSPEND", {1: "train"})):
+        for name, fields in (("SUBMIT", spec("train")), ("SUSPEND", {1: "train"})):
             ctl.send(name, fields)
             assert ctl.receive_until("DONE", "REFUSED")[0] == "DONE"
         disk.does("none")
@@ -188,8 +188,8 @@ def test_a_quota_that_the_disk_refused_is_that_of_before(server, disk, ctl):
     assert done.returncode != 0 and "full" in done.stderr, done.stderr
     disk.does("none")
     assert "lost" not in ctl("token", "list").stdout
-    assert order(s, "SUBMIT", {1: spec("a-1", sizes=(3, 3))}) == "DONE"
-    assert "quota of jobs a-* is 3" in order(s, "SUBMIT", {1: spec("a-2", sizes=(4, 4))})
+    assert order(s, "SUBMIT", spec("a-1", sizes=(3, 3))) == "DONE"
+    assert "quota of jobs a-* is 3" in order(s, "SUBMIT", spec("a-2", sizes=(4, 4)))
 
 
 def test_a_server_that_came_late_says_so(server, fleet, ctl, health):

@@ -317,11 +317,12 @@ def test_describe_shows_what_a_waiting_job_wants(pool):
     pool.submit("picky", "--workers=1", "--label=gpu=a100", "--env=API_KEY=s3cr3t", "--option=no-hooks", command=["python", "x.py", "--lr=1"])
     job = wait_until(lambda: (job := pool.job("picky"))["waits"] and "gpu=a100" in job["waits"] and job, what="a reason")
     assert job["waits"].endswith("; 0 of 1 node has gpu=a100"), job["waits"]
+    job = job["spec"]
     assert (job["labels"], job["env"], job["command"]) == ({"gpu": "a100"}, ["API_KEY"], ["python", "x.py", "…"])
     assert job["options"]["no-hooks"] is True and job["options"]["gather"] == "10s"
     assert (job["restart_policy"], job["clean_policy"], job["preempt"]) == ("OnFailure", "Running", False)
     said = pool.ctl("describe", "picky").stdout
-    for words in ("labels gpu=a100\n", "variables API_KEY\n", "runs python x.py …\n", "restart_policy OnFailure"):
+    for words in ("labels gpu=a100\n", "env API_KEY\n", "command python x.py …\n", "restart_policy OnFailure\n"):
         assert words in said, said
     assert "s3cr3t" not in said
 

@@ -13,13 +13,13 @@ import pytest
 from conftest import on_disk, wait_until
 from pooled import Waiting, agent_of, conditions, jobs, order, pool, rows, spec, starts
 from hostile import BIDI, C1, GONE, NO_IDS, answer_to, is_plain
-from raw_client import NODE_REPLACED, RawClient, decode, encode, node_id, node_secret
+from raw_client import NODE_REPLACED, RawClient, decode, node_id, node_secret
 
 
 def test_a_job_starts_ends_and_frees_its_node(server):
     server = server()
     with Waiting(server.port, server.token("agent"), "a") as node:
-        assert order(server, "SUBMIT", {1: spec("train", "python", "train.py", f10=["A=b\n"])}) == "DONE"
+        assert order(server, "SUBMIT", spec("train", "python", "train.py", env={"A": "b\n"})) == "DONE"
         assignment, job, fields = node.assigned()
         assert job == "train"
         assert pool(server) == {"a": ("assigned", "train")}
@@ -45,9 +45,9 @@ def test_labels_say_who_may_work_for_what(server):
     server = server()
     token = server.token("agent")
     with Waiting(server.port, token, "plain") as _, Waiting(server.port, token, "fast", ["gpu=a100", "zone=b"]) as fast:
-        assert order(server, "SUBMIT", {1: spec("train", f11=["gpu=a100"])}) == "DONE"
+        assert order(server, "SUBMIT", spec("train", labels={"gpu": "a100"})) == "DONE"
         assert fast.assigned()[1] == "train"
-        assert order(server, "SUBMIT", {1: spec("more", f11=["gpu=h100"])}) == "DONE"
+        assert order(server, "SUBMIT", spec("more", labels={"gpu": "h100"})) == "DONE"
         waits = wait_until(lambda: [f.get(9) for _, f in rows(server, "STATUS", {70: 1}) if f[1] == [b"more"]][0], what="a sentence")
         assert b"too few" in waits[0]
         assert pool(server)["plain"] == ("free", "")
@@ -75,9 +75,9 @@ def test_the_clouds_word_of_spot_is_a_label_where_a_node_has_none(server):
         for name, is_spot in ("spot", 1), ("lasts", 0), ("own", 1):
             facts(nodes[name], is_spot)
         wait_spots(server, spot=1, lasts=0, own=1, mum=None)
-        assert order(server, "SUBMIT", {1: spec("lasting", sizes=(2, 2), f11=["spot=false"])}) == "DONE"
+        assert order(server, "SUBMIT", spec("lasting", sizes=(2, 2), labels={"spot": "false"})) == "DONE"
         assert nodes["lasts"].assigned()[1] == nodes["own"].assigned()[1] == "lasting"
-        assert order(server, "SUBMIT", {1: spec("cheap", f11=["spot=true"])}) == "DONE"
+        assert order(server, "SUBMIT", spec("cheap", labels={"spot": "true"})) == "DONE"
         assert nodes["spot"].assigned()[1] == "cheap"
         # A report of an earlier connection holds on the next one; a label that is gone does not.
         again = stack.enter_context(Waiting(server.port, token, "mum", ["spot=false"]))
@@ -85,7 +85,7 @@ def test_the_clouds_word_of_spot_is_a_label_where_a_node_has_none(server):
         facts(again, 1)
         wait_spots(server, mum=1)
         once_more = stack.enter_context(Waiting(server.port, token, "mum"))
-        assert order(server, "SUBMIT", {1: spec("more", f11=["spot=true"])}) == "DONE"
+        assert order(server, "SUBMIT", spec("more", labels={"spot": "true"})) == "DONE"
         assert once_more.assigned()[1] == "more"
 
 
@@ -99,7 +99,7 @@ def test_a_node_that_finds_no_place_for_the_clouds_word_works_without(server):
         facts(nodes[0], 1)
         wait_until(lambda: server.events("pool_node_spot_not_known"), what="a word of it")
         again = stack.enter_context(Waiting(server.port, token, "n0", ["set=0"]))
-        assert order(server, "SUBMIT", {1: spec("train", f11=["set=0"])}) == "DONE"
+        assert order(server, "SUBMIT", spec("train", labels={"set": "0"})) == "DONE"
         assert again.assigned()[1] == "train"
 
 
@@ -112,7 +112,7 @@ def test_a_node_that_finds_no_place_for_its_new_labels_gets_no_work(server):
             node.receive_until("WELCOME")
         again = stack.enter_context(Waiting(server.port, token, "n0", ["set=64"]))
         assert b"too many different sets" in again.receive_until("REFUSED")[1][2][0]
-        assert order(server, "SUBMIT", {1: spec("train")}) == "DONE"
+        assert order(server, "SUBMIT", spec("train")) == "DONE"
         assert others[0].assigned()[1] == "train"
 
 
@@ -120,9 +120,9 @@ def test_a_killed_server_goes_on_with_what_it_had_told(server):
     first = server()
     port, token = first.port, first.token("agent")
     with Waiting(port, token, "a") as node, Waiting(port, token, "b"):
-        assert order(first, "SUBMIT", {1: spec("train")}) == "DONE"
+        assert order(first, "SUBMIT", spec("train")) == "DONE"
         assignment, _, fields = node.assigned()
-        assert order(first, "SUBMIT", {1: spec("later", sizes=(9, 9))}) == "DONE"
+        assert order(first, "SUBMIT", spec("later", sizes=(9, 9))) == "DONE"
         first.kill()
     again = server(port=port)
     assert jobs(again) == {"train": ("starting", 1), "later": ("waiting", 0)}
@@ -151,7 +151,7 @@ def test_what_a_node_says_counts_above_what_the_server_knows(server):
     server = server()
     token = server.token("agent")
     with Waiting(server.port, token, "a") as node:
-        assert order(server, "SUBMIT", {1: spec("train")}) == "DONE"
+        assert order(server, "SUBMIT", spec("train")) == "DONE"
         first = node.assigned()[0]
     # The ASSIGN was lost with the connection: the node has no assignment and gets it again.
     with Waiting(server.port, token, "a") as node:
@@ -168,7 +168,7 @@ def test_a_node_that_renews_no_more_is_nobodys(server):
     server = server("--ttl", "3s")
     token = server.token("agent")
     with Waiting(server.port, token, "mute") as mute:
-        assert order(server, "SUBMIT", {1: spec("train")}) == "DONE"
+        assert order(server, "SUBMIT", spec("train")) == "DONE"
         mute.assigned()
         with Waiting(server.port, token, "b") as b:
             b.receive_until("WELCOME")
@@ -189,7 +189,7 @@ def test_a_node_that_renews_no_more_is_nobodys(server):
 def test_starts_that_fail_at_once_rest_their_node_and_fail_the_job(server):
     server = server()
     with Waiting(server.port, server.token("agent"), "a") as node:
-        assert order(server, "SUBMIT", {1: spec("train", f18=1)}) == "DONE"
+        assert order(server, "SUBMIT", spec("train", backoff_limit=1)) == "DONE"
         first = node.assigned()[0]
         began = time.monotonic()
         node.freed(first, 1, "no room")
@@ -204,7 +204,7 @@ def test_starts_that_fail_at_once_rest_their_node_and_fail_the_job(server):
 def test_what_a_node_says_of_its_end_is_no_condition(server, state_dir):
     first = server()
     with Waiting(first.port, first.token("agent"), "a") as node:
-        assert order(first, "SUBMIT", {1: spec("train", f18=0)}) == "DONE"
+        assert order(first, "SUBMIT", spec("train", backoff_limit=0)) == "DONE"
         node.freed(node.assigned()[0], 127, "no\nFailed 0 1 no no\nRunning 1 1 no no\n")
         wait_until(lambda: b"CannotStart" in b"".join(on_disk(state_dir, "SELECT record FROM submissions")), what="its failure")
     first.stop()
@@ -226,7 +226,7 @@ def test_a_row_of_another_name_is_set_aside(server, state_dir):
 def test_a_job_that_is_active_for_too_long_fails(server):
     server = server()
     with Waiting(server.port, server.token("agent"), "a") as node:
-        assert order(server, "SUBMIT", {1: spec("train", f19=300)}) == "DONE"
+        assert order(server, "SUBMIT", spec("train", active_deadline_s=1)) == "DONE"
         assignment, _, fields = node.assigned()
         with agent_of(server, fields, "child") as child:
             starts(child)
@@ -238,7 +238,7 @@ def test_a_job_that_is_active_for_too_long_fails(server):
 def test_a_job_is_forgotten_so_long_after_its_end_once_its_nodes_are_free(server, ctl):
     server = server()
     with Waiting(server.port, server.token("agent"), "a") as node:
-        assert order(server, "SUBMIT", {1: spec("train", f20=1)}) == "DONE"
+        assert order(server, "SUBMIT", spec("train", ttl_after_finished_s=0)) == "DONE"
         assignment, _, fields = node.assigned()
         with agent_of(server, fields, "child") as child:
             child.send("EXITED", {1: starts(child)})
@@ -271,27 +271,29 @@ def test_a_token_for_one_node_brings_one_to_the_pool(server, token):
 
 
 @pytest.mark.parametrize(("fields", "word"), [
-    ({"f10": ["A=" + "x" * 4090] * 3}, "12288"), ({"source": None, "f13": 2, "f14": "abc"}, "bundle"),
+    ({"env": {name: "x" * 4090 for name in "ABC"}}, "12288 bytes"), ({"source": {"bundle": "abc"}}, "bundle"),
+    ({"labels": {"@jobs": "team"}}, "labels: @jobs"), ({"role_labels": {"ps": {"@jobs": "team"}}}, "role_labels: ps: @jobs"),
+    ({"options": {"trainer-user": "root"}}, "options: trainer-user"),
 ])
 def test_what_cannot_be_honoured_is_refused_by_name(server, fields, word):
     server = server()
-    assert word in order(server, "SUBMIT", {1: spec("train", **fields)})
+    assert word in order(server, "SUBMIT", spec("train", **fields))
     assert jobs(server) == {}
 
 
 def test_who_may_hand_in_what(server, token):
     server = server()
     agents, admins = token("--role=agent", "--job=team-a-*"), token("--role=admin", "--job=team-a-*")
-    assert "agent's token" in order(server, "SUBMIT", {1: spec("train")}, role="agent")
-    assert "observer" in order(server, "SUBMIT", {1: spec("train")}, role="observer")
-    assert order(server, "SUBMIT", {1: spec("team-b-1")}) == "DONE"
+    assert "agent's token" in order(server, "SUBMIT", spec("train"), role="agent")
+    assert "observer" in order(server, "SUBMIT", spec("train"), role="observer")
+    assert order(server, "SUBMIT", spec("team-b-1")) == "DONE"
     with RawClient(server.port, admins) as ctl:
-        ctl.send("SUBMIT", {1: spec("team-b-2")})
+        ctl.send("SUBMIT", spec("team-b-2"))
         assert b"not for that job" in ctl.receive_until("DONE", "REFUSED")[1][2][0]
-        ctl.send("SUBMIT", {1: spec("team-a-1")})
+        ctl.send("SUBMIT", spec("team-a-1"))
         assert ctl.receive_until("DONE", "REFUSED")[0] == "DONE"
-        for more, word in (((2, 501),), b"priority"), (((16, 1),), b"preempt"):
-            ctl.send("SUBMIT", {1: spec("team-a-2") + encode(more)})
+        for more, word in ({"priority": 501}, b"priority"), ({"preempt": True}, b"preempt"):
+            ctl.send("SUBMIT", spec("team-a-2", **more))
             assert word in ctl.receive_until("DONE", "REFUSED")[1][2][0]
         ctl.send("STATUS", {70: 1})
         assert ctl.receive()[1][1] == [b"team-a-1"]
@@ -304,9 +306,9 @@ def test_a_name_that_is_taken(server):
     server = server()
     with RawClient(server.port, server.token("agent")) as agent:
         agent.join("n", job="train")
-        assert "started by hand" in order(server, "SUBMIT", {1: spec("train")})
-    assert order(server, "SUBMIT", {1: spec("other")}) == "DONE"
-    assert "not over" in order(server, "SUBMIT", {1: spec("other")})
+        assert "started by hand" in order(server, "SUBMIT", spec("train"))
+    assert order(server, "SUBMIT", spec("other")) == "DONE"
+    assert "not over" in order(server, "SUBMIT", spec("other"))
     assert "no job" in order(server, "CANCEL", {1: "nobody"})
     assert order(server, "CANCEL", {1: "other"}) == "DONE"
     assert "over" in order(server, "SCALE", {1: "other", 3: 1, 4: 1})
@@ -318,7 +320,7 @@ def test_what_a_job_says_steers_no_terminal(server, ctl, tmp_path):
     """Command, source and variables are under the control of the submitter."""
     server = server()
     evil = "\x1b[2J\x1b]0;x\x07" + C1.decode() + BIDI.decode()
-    assert order(server, "SUBMIT", {1: spec("j", "python", evil, source=None, f10=[f"A={evil}"])}) == "DONE"
+    assert order(server, "SUBMIT", spec("j", "python", evil, source=None, env={"A": evil})) == "DONE"
     for words in (("describe", "j"), ("jobs",), ("events",), ("describe", "--json", "j"), ("jobs", "--json")):
         done = ctl(*words)
         assert done.returncode == 0 and is_plain(done.stdout.encode()), done.stdout
@@ -333,7 +335,7 @@ def test_a_session_is_one_nodes_and_no_label_is_the_servers(server):
     server = server()
     with Waiting(server.port, server.token("agent"), "a", ["@jobs=team"]) as node:
         assert node.is_closed()
-    for wrong in (*({1: spec(name)} for name in NO_IDS), {1: spec("j", f11=["@jobs=team"])}, {1: spec("j", f12=["ps:@jobs=team"])}):
+    for wrong in ({2: name, 3: "{}"} for name in NO_IDS):
         with RawClient(server.port, server.token("admin")) as admin:
             assert answer_to(admin, "SUBMIT", wrong) == GONE, wrong
     assert jobs(server) == {}
@@ -357,5 +359,5 @@ def test_a_newer_session_of_a_node_counts_though_the_older_ends_in_the_same_mome
         third.send("POOL", me)
         os.kill(server.pid, signal.SIGCONT)
         third.receive_until("WELCOME")
-        assert order(server, "SUBMIT", {1: spec("train")}) == "DONE"
+        assert order(server, "SUBMIT", spec("train")) == "DONE"
         assert third.receive_until("ASSIGN")

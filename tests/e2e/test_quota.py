@@ -51,13 +51,13 @@ def test_jobs_of_a_pattern_have_it_together_and_those_of_others_what_is_left(ser
     server = server()
     token("--role=admin", "--job=team-*", "--quota=2")
     with nodes(server, 4) as all_nodes:
-        assert order(server, "SUBMIT", {1: spec("team-a", sizes=(1, 4))}) == "DONE"
+        assert order(server, "SUBMIT", spec("team-a", sizes=(1, 4))) == "DONE"
         all_nodes.work_for("", "", "team-a", "team-a")
-        assert order(server, "SUBMIT", {1: spec("other", sizes=(1, 1))}) == "DONE"
-        assert order(server, "SUBMIT", {1: spec("team-b", sizes=(1, 1))}) == "DONE"
+        assert order(server, "SUBMIT", spec("other", sizes=(1, 1))) == "DONE"
+        assert order(server, "SUBMIT", spec("team-b", sizes=(1, 1))) == "DONE"
         all_nodes.free_one("team-a")
         all_nodes.work_for("", "other", "team-a", "team-b")
-        assert order(server, "SUBMIT", {1: spec("team-c", sizes=(2, 2), f2=600)}) == "DONE"
+        assert order(server, "SUBMIT", spec("team-c", sizes=(2, 2), priority=600)) == "DONE"
         wait_until(lambda: conditions(server, "team-c")["Waiting"] == (True, "WaitsForQuota"), what="the reason")
         assert waits(server, "team-c") == "waiting for 2 more nodes of the quota of jobs team-*, which is 2"
         assert order(server, "CANCEL", {1: "team-a"}) == "DONE"
@@ -74,25 +74,25 @@ def test_jobs_of_a_pattern_have_it_together_and_those_of_others_what_is_left(ser
 
 def test_a_minimum_above_it_is_refused_by_name(server, token):
     server = server()
-    assert order(server, "SUBMIT", {1: spec("team-old", sizes=(3, 3))}) == "DONE"
+    assert order(server, "SUBMIT", spec("team-old", sizes=(3, 3))) == "DONE"
     assert order(server, "CANCEL", {1: "team-old"}) == "DONE"
     token("--role=admin", "--job=team-*", "--quota=2")
     says = "it needs 3 at least, and the quota of jobs team-* is 2 together"
-    assert says in order(server, "SUBMIT", {1: spec("team-a", sizes=(3, 3))})
-    assert says in order(server, "SUBMIT", {1: spec("team-a", sizes=(1, 1), f5=1, f6=1)})  # counting its ps and chief
+    assert says in order(server, "SUBMIT", spec("team-a", sizes=(3, 3)))
+    assert says in order(server, "SUBMIT", spec("team-a", sizes=(1, 1), ps=1, chief=True))  # counting its ps and chief
     assert says in order(server, "RERUN", {1: "team-old"})
-    assert order(server, "SUBMIT", {1: spec("team-a", sizes=(1, 9))}) == "DONE"
+    assert order(server, "SUBMIT", spec("team-a", sizes=(1, 9))) == "DONE"
     assert says in scale(server, "team-a", 3, 9)
     assert scale(server, "team-a", 2, 9) == "DONE"
-    assert order(server, "SUBMIT", {1: spec("teams", sizes=(3, 3))}) == "DONE"
+    assert order(server, "SUBMIT", spec("teams", sizes=(3, 3))) == "DONE"
 
 
 def test_a_job_that_has_its_minimum_is_not_scaled_to_wait_for_others(server, token):
     server = server()
     token("--role=admin", "--job=team-*", "--quota=4")
     with nodes(server, 4) as all_nodes:
-        assert order(server, "SUBMIT", {1: spec("team-a", sizes=(2, 2))}) == "DONE"
-        assert order(server, "SUBMIT", {1: spec("team-b", sizes=(1, 2))}) == "DONE"
+        assert order(server, "SUBMIT", spec("team-a", sizes=(2, 2))) == "DONE"
+        assert order(server, "SUBMIT", spec("team-b", sizes=(1, 2))) == "DONE"
         all_nodes.work_for("team-a", "team-a", "team-b", "team-b")
         assert "other jobs of its quota leave it 3 now" in scale(server, "team-a", 4, 4)
         assert scale(server, "team-a", 3, 3) == "DONE"
@@ -107,27 +107,27 @@ def test_it_is_lowered_and_takes_nothing_and_outlives_its_token_and_the_server(s
     token("--role=admin", "--job=team-*", "--quota=3", "--label=first")
     token("--role=admin", "--job=*-x", "--quota=5")
     with nodes(first, 3) as all_nodes:
-        assert order(first, "SUBMIT", {1: spec("team-a", sizes=(3, 3))}) == "DONE"
+        assert order(first, "SUBMIT", spec("team-a", sizes=(3, 3))) == "DONE"
         all_nodes.work_for(*["team-a"] * 3)
-        assert order(first, "SUBMIT", {1: spec("team-big", sizes=(2, 2))}) == "DONE"
+        assert order(first, "SUBMIT", spec("team-big", sizes=(2, 2))) == "DONE"
         wait_until(lambda: conditions(first, "team-big")["Waiting"] == (True, "WaitsForQuota"), what="its reason")
         token("--role=admin", "--job=team-*", "--quota=1", "--label=second")
         wait_until(lambda: conditions(first, "team-big")["Waiting"] == (True, "AboveQuota"), what="its other reason")
         assert waits(first, "team-big") == "waiting for a larger quota: its minimum is above that of jobs team-*, which is 1"
-        assert order(first, "SUBMIT", {1: spec("team-b", sizes=(1, 1))}) == "DONE"
+        assert order(first, "SUBMIT", spec("team-b", sizes=(1, 1))) == "DONE"
         wait_until(lambda: conditions(first, "team-b")["Waiting"] == (True, "WaitsForQuota"), what="the reason")
         all_nodes.work_for(*["team-a"] * 3)
     assert ctl("token", "revoke", "second").returncode == 0
     first.kill()
     again = server(port=first.port)
-    assert "quota of jobs team-* is 1" in order(again, "SUBMIT", {1: spec("team-c", sizes=(2, 2))})
-    assert "quota of jobs *-x is 5" in order(again, "SUBMIT", {1: spec("some-x", sizes=(6, 6))})
+    assert "quota of jobs team-* is 1" in order(again, "SUBMIT", spec("team-c", sizes=(2, 2)))
+    assert "quota of jobs *-x is 5" in order(again, "SUBMIT", spec("some-x", sizes=(6, 6)))
     assert jobs(again)["team-a"] == ("starting", 3) and jobs(again)["team-b"] == ("waiting", 0)
     assert waits(again, "team-b") == "waiting for 3 more nodes of the quota of jobs team-*, which is 1"
     told = {key["label"]: (key["quota"], key["state"]) for key in json.loads(ctl("token", "list", "--json").stdout)["keys"]}
     assert told["first"] == (3, "good") and told["second"] == (1, "revoked")
     token("--role=admin", "--job=team-*", "--quota=65536", "--label=any")
-    assert order(again, "SUBMIT", {1: spec("team-c", sizes=(2, 2))}) == "DONE"
+    assert order(again, "SUBMIT", spec("team-c", sizes=(2, 2))) == "DONE"
     wait_until(lambda: "quota" not in waits(again, "team-b"), what="it to wait for nodes alone")
     token("--role=observer", "--label=none")
     table = [line.split() for line in ctl("token", "list").stdout.splitlines()]
@@ -143,7 +143,7 @@ def test_its_condition_names_the_quota_that_it_waits_for_now(server, token):
     def says():
         return {f[1][0].decode(): f[5][0].decode() for row, f in rows(server, "STATUS", {1: "team-x", 70: 1, 71: 1}) if row == "CONDITION_ROW"}["Waiting"]
 
-    assert order(server, "SUBMIT", {1: spec("team-x", sizes=(4, 4))}) == "DONE"
+    assert order(server, "SUBMIT", spec("team-x", sizes=(4, 4))) == "DONE"
     for jobs_, n in (("team-*", 3), ("*-x", 2), ("*-x", 65536)):
         token("--role=admin", f"--job={jobs_}", f"--quota={n}")
         wait_until(lambda: says() == f"its minimum is above the quota of jobs {jobs_ if n < 4 else 'team-*'}", what="the quota's name")

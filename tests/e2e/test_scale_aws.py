@@ -58,7 +58,7 @@ def test_a_group_grows_by_what_jobs_lack_and_no_further(server, aws, tmp_path, s
                                       f"--ctl={program('tfe-ctl')} --state-dir {state_dir}", "aws", "workers=gpu=a100"],
                                      env={**os.environ, **aws.env}, stderr=err)
     try:
-        assert order(s, "SUBMIT", {1: spec("train", sizes=(2, 3), f11=["gpu=a100"])}) == "DONE"
+        assert order(s, "SUBMIT", spec("train", sizes=(2, 3), labels={"gpu": "a100"})) == "DONE"
         wait_until(lambda: machines().split() == ["3", "3"], deadline=120, what="three machines")
         with Waiting(s.port, s.token("agent"), "a", ["gpu=a100"]) as a, Waiting(s.port, s.token("agent"), "b", ["gpu=a100"]) as b:
             assert a.assigned()[1] == b.assigned()[1] == "train"

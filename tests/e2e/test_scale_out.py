@@ -90,8 +90,8 @@ def scaled(server, tmp_path, state_dir):
 def test_group_grows_by_what_is_pending_once(scaled):
     s = scaled
     s.start(groups=("workers=gpu=a100,zone=b",))
-    assert order(s.server, "SUBMIT", {1: spec("other")}) == "DONE"  # the group serves this job as well
-    assert order(s.server, "SUBMIT", {1: spec("train", sizes=(2, 2), f11=["gpu=a100"])}) == "DONE"
+    assert order(s.server, "SUBMIT", spec("other")) == "DONE"  # the group serves this job as well
+    assert order(s.server, "SUBMIT", spec("train", sizes=(2, 2), labels={"gpu": "a100"})) == "DONE"
     wait_until(lambda: s.size() == 3, what="three machines")
     # Machines under way are not ordered again.
     wait_until(lambda: len(s.calls("describe")) >= 4, what="more looks")
@@ -105,7 +105,7 @@ def test_group_grows_by_what_is_pending_once(scaled):
 
 def test_labels_that_no_group_has_start_nothing(scaled):
     s = scaled
-    assert order(s.server, "SUBMIT", {1: spec("train", f11=["gpu=h100"])}) == "DONE"
+    assert order(s.server, "SUBMIT", spec("train", labels={"gpu": "h100"})) == "DONE"
     s.start(groups=("workers=gpu=a100",))
     time.sleep(3)
     assert s.size() == 0 and s.calls("resize") == []
@@ -116,7 +116,7 @@ def test_order_that_fails_is_tried_again_later(scaled, mode, says):
     s = scaled
     s.mode(mode)
     s.start("--order-timeout=0.5")
-    assert order(s.server, "SUBMIT", {1: spec("train")}) == "DONE"
+    assert order(s.server, "SUBMIT", spec("train")) == "DONE"
     calls = wait_until(lambda: len(calls := s.calls("describe")) >= 4 and calls, what="four attempts")
     assert calls[3] - calls[2] > calls[1] - calls[0] and calls[3] - calls[2] > 1.2, "the pauses double"
     assert says in s.said() and "again in 0.6 s" in s.said()
@@ -128,7 +128,7 @@ def test_order_that_fails_is_tried_again_later(scaled, mode, says):
 def test_second_instance_is_kept_away(scaled):
     s = scaled
     s.start()
-    assert order(s.server, "SUBMIT", {1: spec("train")}) == "DONE"
+    assert order(s.server, "SUBMIT", spec("train")) == "DONE"
     wait_until(lambda: s.size() == 1, what="a machine")
     assert s.start().wait(20) != 0
     assert "another instance holds" in s.said()
@@ -140,7 +140,7 @@ def test_order_does_not_run_beside_the_next_instance(scaled, how):
     s = scaled
     s.mode("hangs")
     first = s.start()
-    assert order(s.server, "SUBMIT", {1: spec("train")}) == "DONE"
+    assert order(s.server, "SUBMIT", spec("train")) == "DONE"
     wait_until(lambda: s.calls("describe"), what="an order")
     running = int(next(s.folder.glob("runs.*")).suffix[1:])
     first.send_signal(how)

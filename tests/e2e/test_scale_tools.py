@@ -57,7 +57,7 @@ def test_a_group_grows_by_what_jobs_lack_and_no_further(server, scale_out, tmp_p
     group = Group(tmp_path, cloud)
     s = server("--ttl=5m")
     scale_out(group, cloud, "workers=gpu=a100")
-    assert order(s, "SUBMIT", {1: spec("train", sizes=(2, 3), f11=["gpu=a100"])}) == "DONE"
+    assert order(s, "SUBMIT", spec("train", sizes=(2, 3), labels={"gpu": "a100"})) == "DONE"
     wait_until(lambda: group.size() == 3, what="three machines")
     with Waiting(s.port, s.token("agent"), "a", ["gpu=a100"]) as a, Waiting(s.port, s.token("agent"), "b", ["gpu=a100"]) as b:
         assert a.assigned()[1] == b.assigned()[1] == "train"
@@ -70,7 +70,7 @@ def test_a_group_grows_by_what_jobs_lack_and_no_further(server, scale_out, tmp_p
 @pytest.mark.parametrize("cloud", PLACES)
 def test_a_group_that_is_not_there_is_named(server, scale_out, tmp_path, cloud):
     s = server()
-    assert order(s, "SUBMIT", {1: spec("train")}) == "DONE"
+    assert order(s, "SUBMIT", spec("train")) == "DONE"
     scale_out(Group(tmp_path, cloud), cloud, "others")
     said = wait_until(lambda: (tmp_path / "err").read_text(), what="an error")
     assert "others" in said and "not found" in said and "again in" in said

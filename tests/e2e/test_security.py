@@ -54,7 +54,7 @@ def nothing_comes_back(world):
 
 
 ORDERS = [("CANCEL", {1: "team-a-1"}), ("EVICT", {1: "label"}), ("DRAIN", {1: "label"}), ("FORGET", {1: "team-a-1"}),
-          ("GROW", {1: "team-a-1"}), ("BACKUP", {1: "copy"}), ("SUBMIT", {1: spec("team-a-9")})]  # fmt: skip
+          ("GROW", {1: "team-a-1"}), ("BACKUP", {1: "copy"}), ("SUBMIT", spec("team-a-9"))]  # fmt: skip
 
 
 def no_orders(role, scope=None, orders=ORDERS):
@@ -66,7 +66,7 @@ def elsewhere(name):
 
 
 TEAM, ANOTHER = "team-a-*", {1: "team-b-1"}
-ORDERS_OF_JOBS = [(name, ANOTHER) for name in ("CANCEL", "FORGET", "GROW", "SUSPEND")] + [("SUBMIT", {1: spec("team-b-1")})]
+ORDERS_OF_JOBS = [(name, ANOTHER) for name in ("CANCEL", "FORGET", "GROW", "SUSPEND")] + [("SUBMIT", spec("team-b-1"))]
 SCENARIOS = {
     "the network alone": {
         "open connections": nothing_comes_back, "make strangers wait": elsewhere("flood.py::test_of_a_full_address_the_oldest_connection_goes"),
@@ -112,12 +112,12 @@ SCENARIOS = {
     },
     "an admin's token of some jobs": {
         "give orders about those jobs": lambda w: w.says("admin", "CANCEL", {1: "team-a-1"}, TEAM) != NOT_AUTHORISED,
-        "run any program on the pool's machines": lambda w: w.says("admin", "SUBMIT", {1: spec("team-a-5", "sh", "-c", "id")}, TEAM) == "DONE",
+        "run any program on the pool's machines": lambda w: w.says("admin", "SUBMIT", spec("team-a-5", "sh", "-c", "id"), TEAM) == "DONE",
         "give orders about other jobs": no_orders("admin", TEAM, ORDERS_OF_JOBS),
         "make tokens": lambda w: w.ctl("token", "create", "--token", w.key("admin", TEAM)).returncode == 77,
         "back up": no_orders("admin", TEAM, [("BACKUP", {1: "copy"})]),
         "submit with `preempt` or a priority above 500": lambda w: {
-            w.says("admin", "SUBMIT", {1: spec("team-a-6", **more)}, TEAM) for more in ({"f16": 1}, {"f2": 501})} == {BAD_REQUEST},
+            w.says("admin", "SUBMIT", spec("team-a-6", **more), TEAM) for more in ({"preempt": True}, {"priority": 501})} == {BAD_REQUEST},
         "lock out the server's admin": elsewhere("shares.py::test_sessions_of_one_admin_of_some_jobs_lock_out_nobody"),
         "take uploads of others": elsewhere("shares.py::test_stalled_uploads_stop_nobody_elses"),
         "take remembered jobs of others": elsewhere("shares.py::test_who_hands_in_some_jobs_leaves_places_for_others"),

@@ -134,7 +134,7 @@ def test_orders_of_one_key_are_rows_of_the_audit_at_a_rate_and_the_rest_is_one_r
 
 def test_jobs_of_one_key_do_not_take_the_newest_events_from_others(server, ctl, token, scoped):
     s = server(*QUICK)
-    assert order(s, "SUBMIT", {1: spec("honest")}) == "DONE"
+    assert order(s, "SUBMIT", spec("honest")) == "DONE"
     evil = token("--job=team-a-*")
     with contextlib.ExitStack() as stack:
         for i in range(400):
@@ -145,7 +145,7 @@ def test_jobs_of_one_key_do_not_take_the_newest_events_from_others(server, ctl, 
             client.send("GOODBYE", {1: 1})
     events = json.loads(ctl("events", "--json", "--last=1000").stdout)["events"]
     assert len([e for e in events if (e["job"] or "").startswith("team-a-")]) <= 700
-    assert order(s, "SUBMIT", {1: spec("honest-too")}) == "DONE"
+    assert order(s, "SUBMIT", spec("honest-too")) == "DONE"
     events = json.loads(ctl("events", "--json", "--last=1000").stdout)["events"]
     assert [e["job"] for e in events if e["kind"] == "submitted"] == ["honest", "honest-too"]
 
@@ -156,19 +156,19 @@ def test_who_hands_in_some_jobs_leaves_places_for_others(server, ctl, scoped):
     for part in range(2):
         with RawClient(s.port, scoped(), timeout=20) as client:
             for i in range(150):
-                client.send("SUBMIT", {1: spec(f"team-a-{part}-{i}")})
+                client.send("SUBMIT", spec(f"team-a-{part}-{i}"))
                 answer, fields = client.receive_until("DONE", "REFUSED")
                 said.append("DONE" if answer == "DONE" else fields[2][0].decode())
     assert said.count("DONE") == 237  # (1,000 - 50) / 4
     assert all("their share of the 1000" in text for text in said if text != "DONE")
     with RawClient(s.port, scoped("team-b-*"), timeout=20) as client:
-        client.send("SUBMIT", {1: spec("team-b-1")})
+        client.send("SUBMIT", spec("team-b-1"))
         assert client.receive_until("DONE", "REFUSED")[0] == "DONE"
     assert order(s, "CANCEL", {1: "team-a-0-1"}) == "DONE"
     with RawClient(s.port, scoped(), timeout=20) as client:  # the next run of a job does not count again
-        client.send("SUBMIT", {1: spec("team-a-0-1")})
+        client.send("SUBMIT", spec("team-a-0-1"))
         assert client.receive_until("DONE", "REFUSED")[0] == "DONE"
-    assert order(s, "SUBMIT", {1: spec("team-a-x")}) == "DONE"  # an unscoped admin's job
+    assert order(s, "SUBMIT", spec("team-a-x")) == "DONE"  # an unscoped admin's job
     assert order(s, "CANCEL", {1: "team-a-0-0"}) == "DONE" and order(s, "FORGET", {1: "team-a-0-0"}) == "DONE"
     wait_until(lambda: "team-a-0-0" not in jobs(s), what="it to be forgotten")
 

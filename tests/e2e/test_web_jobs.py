@@ -58,7 +58,7 @@ def test_a_job_s_life_over_http(web, ctl):
     rows = page.wait(lambda rows: rows["fleet"] and rows["fleet"]["job/train"]["waits"] and "Waiting" in rows["conditions"], "a job that waits")
     row = rows["fleet"]["job/train"]
     assert row["priority"] == 500 and abs(row["since_ms"] - time.time() * 1000) < 60000
-    assert rows["conditions"]["job/train"]["command"] == ["python", "train.py"] and rows["conditions"]["Created"]["status"]
+    assert rows["conditions"]["job/train"]["spec"]["command"] == ["python", "train.py"] and rows["conditions"]["Created"]["status"]
     wait_until(lambda: 0 < web.gauges()["tfe_pool_queue_oldest_seconds"] < 60, what="the age of the queue")
 
     taken = web.order("/api/v1/jobs", JOB)
@@ -130,7 +130,8 @@ def test_files_of_this_machine_are_nobody_s_who_hands_a_job_in_over_http(web, tm
     (tmp_path / "train.py").touch()
     for source in ({"bundle": str(tmp_path)}, {"bundle": "."}, {"git": f"file://{tmp_path}"}, {"git": str(tmp_path), "ref": "main"}):
         refused = web.order("/api/v1/jobs", {**JOB, "source": source})
-        assert (refused.code, refused.json["detail"]) == (400, "source: a digest, or a whole commit, is wanted here"), source
+        needed = "a bundle is named by its digest, 64 digits" if "bundle" in source else "git needs a whole commit as its ref"
+        assert (refused.code, refused.json["detail"]) == (400, f"source: {needed}"), source
     assert "tfe-ctl submit --bundle" in web.order("/api/v1/jobs", {**JOB, "source": {"bundle": "0" * 64}}).json["detail"]
     assert queue(web) == {}
 
@@ -143,7 +144,7 @@ def test_a_manifest_of_kubeflow_s_is_taken_as_json(web):
     assert done.json == {"done": "submit", "name": "dist-mnist",
                          "warning": "image org/mnist:1 is run on nodes with --runtime; on others the command finds what each has"}
     row = web.get("/api/v1/jobs")["jobs"][0]
-    assert (row["job"], row["min"], row["ps"], row["command"]) == ("dist-mnist", 4, 2, ["python", "mnist.py"])
+    assert (row["job"], row["min"], row["ps"], row["spec"]["command"]) == ("dist-mnist", 4, 2, ["python", "mnist.py"])
 
 
 def test_only_who_may_give_orders_hands_jobs_in(web, token):

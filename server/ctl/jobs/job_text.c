@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/job/job_file.h"
+#include "common/job/tfjob.h"
 #include "server/ctl/jobs/yaml_tree.h"
 
 /* Returns the number of the first line that contains "{{" outside of comments; 0 if there is none.
@@ -26,13 +26,12 @@ static size_t find_template(const char *text, size_t n)
     return 0;
 }
 
-int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_reason *warning,
-                  struct tfe_reason *reason)
+int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_reason *reason)
 {
     json_t *tree;
     int rc = yaml_tree_read(text, n, &tree, reason);
     if (rc == 0) {
-        rc = job_file_read_any(tree, ret, warning, reason);
+        rc = tfjob_read(tree, ret, reason);
         json_decref(tree);
     }
     const size_t line = rc == TFE_EINVAL ? find_template(text, n) : 0;

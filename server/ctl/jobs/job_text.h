@@ -10,7 +10,7 @@
 
 /* Parses text to the canonical form of a job (see job_file.h). Returns 0, or TFE_EINVAL,
  * TFE_ETOOBIG or TFE_ENOMEM with *reason. */
-int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_reason *warning,
+int job_text_read(const char *text, size_t n, json_t **ret,
                   struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -36,9 +36,16 @@ function table(id, label, heads, row, list, total) {
   return { draw, node: h("section", { class: "card" }, h("header", {}, h("h2", {}, label), counted, filter), none, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, node), more) };
 }
 
+const command = job => (job.spec?.command ?? []).join(" ");
+
+function files(job) {
+  const { path, bundle, git, ref } = job.spec?.source ?? {};
+  return path ?? bundle ?? (git ? `${git}@${ref}` : "");
+}
+
 function jobRow(job) {
   return {
-    cells: [[link(job.job), h("div", { class: "sub mono" }, job.command.join(" "))], [stateBadge(job)], [String(job.priority)],
+    cells: [[link(job.job), h("div", { class: "sub mono" }, command(job))], [stateBadge(job)], [String(job.priority)],
       [`${job.nodes_assigned}`, h("div", { class: "sub" }, `of ${sizes(job)}`)], [since(job.created_ms)], [since(job.since_ms)], [job.waits ?? job.reason ?? ""]],
     wide: [0, 6], nums: jobRow.nums,
   };
@@ -59,7 +66,7 @@ export function pool(main, events) {
   const tiles = h("dl", { class: "tiles" });
   const jobs = table("queue", "Submitted jobs", ["Job", "State", "Priority", "Nodes", "Age", "In this state", "Message"], jobRow,
     () => submitted().sort((a, b) => isOver(a) - isOver(b) || b.priority - a.priority || a.created_ms - b.created_ms)
-      .map(j => [j.job, j, `${j.job} ${j.state} ${j.command.join(" ")}`, `${j.told_ms} ${ago(j.created_ms)} ${ago(j.since_ms)}`]),
+      .map(j => [j.job, j, `${j.job} ${j.state} ${command(j)}`, `${j.told_ms} ${ago(j.created_ms)} ${ago(j.since_ms)}`]),
     () => submitted().length);
   const nodes = table("pool", "Nodes of the pool", ["Node", "State", "Since", "Job", "Labels", "Machine"], nodeRow,
     () => [...store.pool.values()].sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }) || a.node.localeCompare(b.node))
@@ -90,7 +97,7 @@ export function submission(name) {
     const is = job();
     node.hidden = is?.origin !== "submitted";
     if (node.hidden) return;
-    const list = [["Command", is.command.join(" ")], ["Files", is.source], ["Nodes", `${is.nodes_assigned ?? 0} of ${sizes(is)}`], ["Priority", is.priority], ["Submitted", moment(is.created_ms)]].filter(([, v]) => v != null && v !== "");
+    const list = [["Command", command(is)], ["Files", files(is)], ["Nodes", `${is.nodes_assigned ?? 0} of ${sizes(is)}`], ["Priority", is.priority], ["Submitted", moment(is.created_ms)]].filter(([, v]) => v != null && v !== "");
     if (last !== (last = JSON.stringify(list))) wants.replaceChildren(...list.flatMap(([k, v]) => [h("dt", {}, k), h("dd", { class: k === "Command" || k === "Files" ? "mono" : null }, String(v))]));
     rows([...store.conditions.values()].filter(c => c.condition).sort((a, b) => a.at_ms - b.at_ms).map(c => [c.condition, c, `${c.told_ms}`]));
   }

@@ -1,6 +1,7 @@
 /* tests/unit/agent/pool_node.c: implementation of pool_node.h. */
 #include "tests/unit/agent/pool_node.h"
 
+#include <jansson.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,13 +18,20 @@ static struct {
 } own;
 
 /* Executes the job's command if this process is the agent of a job. */
-__attribute__((constructor)) static void become_agent(int argc, char **argv)
+__attribute__((constructor)) static void become_agent(void)
 {
+    struct handover handover;
+    struct tfe_reason reason;
+    int fd;
     if (getenv(HANDOVER_VARIABLE)) {
-        for (int i = 0; i < argc; i++) {
-            if (strcmp(argv[i], "--") == 0) {
-                (void)execvp(argv[i + 1], argv + i + 1);
+        if (handover_read(&handover, &fd, &reason) == 0) {
+            json_t *job = json_loads(handover.spec, 0, NULL);
+            const json_t *command = json_object_get(job, "command");
+            char *words[4] = {NULL};
+            for (size_t i = 0; i < 3; i++) {
+                words[i] = (char *)(uintptr_t)json_string_value(json_array_get(command, i));
             }
+            (void)execvp(words[0], words);
         }
         _exit(99);
     }
@@ -103,27 +111,24 @@ void node_welcome(void)
                                              .spread_ms = 700}});
 }
 
-struct tfe_msg node_job(uint64_t assignment, const char *script)
+struct tfe_msg node_job(uint64_t assignment, const char *script, const char *fields)
 {
-    static const char *argv[] = {"sh", "-c", NULL};
-    argv[2] = script;
+    static char spec[1024];
+    json_t *job = json_pack("{ss s[sss]}", "name", "j", "command", "sh", "-c", script);
+    json_t *more = json_loads(fields, 0, NULL);
+    assert_int_equal(json_object_update(job, more), 0);
+    const size_t n = json_dumpb(job, spec, sizeof spec - 1, JSON_COMPACT);
+    assert_in_range(n, 1, sizeof spec - 1);
+    spec[n] = '\0';
+    json_decref(job);
+    json_decref(more);
     return (struct tfe_msg){.type = MSG_ASSIGN,
-                            .u.assign = {.assignment = assignment,
-                                         .run_key = "key",
-                                         .spec = {.name = "j",
-                                                  .min_nodes = 1,
-                                                  .max_nodes = 1,
-                                                  .nproc = 1,
-                                                  .argv = argv,
-                                                  .n_argv = 3,
-                                                  .source = "",
-                                                  .backoff_limit = MSG_UNSET,
-                                                  .restart_policies = MSG_UNSET}}};
+                            .u.assign = {.assignment = assignment, .run_key = "key", .spec = spec}};
 }
 
 void node_assign(uint64_t assignment, const char *script)
 {
-    node_tell(node_job(assignment, script));
+    node_tell(node_job(assignment, script, "{}"));
 }
 
 void node_release(uint64_t assignment, uint32_t within_ms, enum tfe_out out)

@@ -51,8 +51,9 @@ void node_sends(const char *expected);
 /* Sends a message of the server. */
 void node_tell(struct tfe_msg msg);
 void node_welcome(void);
-/* Assigns a job that runs this shell script. */
-struct tfe_msg node_job(uint64_t assignment, const char *script);
+/* Returns ASSIGN of a job that runs this shell script and has these fields, an object in JSON; its
+ * text is valid until the next call. node_assign sends one. */
+struct tfe_msg node_job(uint64_t assignment, const char *script, const char *fields);
 void node_assign(uint64_t assignment, const char *script);
 void node_release(uint64_t assignment, uint32_t within_ms, enum tfe_out out);
 

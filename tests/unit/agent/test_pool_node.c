@@ -183,16 +183,14 @@ TEST_IN(pool_node, rejected_token_ends_a_node_that_was_never_connected)
 
 TEST_IN(pool_node, job_that_cannot_start_is_freed_with_a_reason)
 {
-    static const char *const option = "token=x";
     node_start(0);
     node_joins();
-    struct tfe_msg msg = node_job(4, "exit 0");
-    msg.u.assign.spec.options = &option;
-    msg.u.assign.spec.n_options = 1;
+    node_tell(node_job(4, "exit 0", "{\"options\": {\"token\": \"x\"}}"));
+    node_sends("FREED 4 126 options: token: no option of tfe-agent that a job may set; ");
+    struct tfe_msg msg = node_job(5, "exit 0", "{}");
+    msg.u.assign.spec = "{\"name\": \"j\"";
     node_tell(msg);
-    NODE_UNTIL(node.received[0] != '\0');
-    assert_non_null(strstr(node.received, "FREED 4 126 "));
-    assert_non_null(strstr(node.received, option));
+    node_sends("FREED 5 126 the job is no JSON: '}' expected near end of file; ");
     leave(SIGTERM);
 }
 
@@ -200,10 +198,9 @@ TEST_IN(pool_node, files_are_requested_on_each_connection_until_the_job_is_relea
 {
     node_start(0);
     node_joins();
-    struct tfe_msg msg = node_job(3, "exit 0");
-    msg.u.assign.spec.source_kind = SOURCE_BUNDLE;
-    msg.u.assign.spec.source = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
-    node_tell(msg);
+    node_tell(node_job(3, "exit 0",
+                       "{\"source\": {\"bundle\": "
+                       "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}}"));
     NODE_UNTIL(strstr(node.received, "FETCH; "));
     node.received[0] = '\0';
     node_cut();

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/job/job_file.h"
 #include "server/ctl/jobs/job_text.h"
 #include "tests/unit/test_runner.h"
 
@@ -20,10 +21,11 @@ const json_t *reads(const char *text)
 {
     struct tfe_reason reason = {""};
     reading_done();
-    if (job_text_read(text, strlen(text), &last, &warned, &reason)) {
+    if (job_text_read(text, strlen(text), &last, &reason)) {
         print_message("refused: %s\n", reason.text);
         fail();
     }
+    job_file_warn(last, &warned);
     return last;
 }
 
@@ -35,9 +37,8 @@ const char *reading_warned(void)
 bool is_refused(const char *text, const char *part)
 {
     struct tfe_reason reason = {""};
-    struct tfe_reason warning;
     json_t *job = NULL;
-    if (job_text_read(text, strlen(text), &job, &warning, &reason) == 0) {
+    if (job_text_read(text, strlen(text), &job, &reason) == 0) {
         print_message("not refused, for: %s\n", part);
         json_decref(job);
         return false;

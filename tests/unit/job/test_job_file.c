@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/job/job_file.h"
 #include "tests/unit/job/parse_fixture.h"
 #include "tests/unit/test_runner.h"
 
@@ -139,6 +140,8 @@ TEST(job_file, each_bad_value_is_named)
         {"env: {TFE_RANK: x}", "env: TFE_RANK: the agent sets it"},
         {"labels: {'a=b': x}", "labels: a=b: KEY=VALUE"},
         {"labels: {'': x}", "KEY=VALUE"},
+        {"labels: {'@jobs': a}", "labels: @jobs: KEY=VALUE"},
+        {"role_labels: {ps: {a: 'b,c'}}", "role_labels: ps: a: KEY=VALUE"},
         {"role_labels: {master: {a: b}}", "role_labels: master: none of worker"},
         {"role_labels: {ps: {a: 1}}", "role_labels: ps: a: a text"},
         {"source: /shared", "source: a mapping"},
@@ -152,12 +155,21 @@ TEST(job_file, each_bad_value_is_named)
         {"image: dir:/etc", "image: \"dir:/etc\" is no name of an image in a registry"},
         {"image: --privileged", "image: \"--privileged\" is no name"},
         {"image: 1", "image: a text is wanted"},
+        {"image: ''", "image: \"\" is no name"},
+        {"image: /etc", "image: \"/etc\" is no name"},
+        {"image: a b", "image: \"a b\" is no name"},
+        {"image: 'docker-archive:x'", "image: \"docker-archive:x\" is no name"},
+        {"image: 'tarball:x'", "image: \"tarball:x\" is no name"},
+        {"source: {git: \"a\\nb\"}", "source: git: it has a line break"},
+        {"work_dir: \"a\\x7f\"", "work_dir: it has a line break or another control"},
+        {"work_dir: ''", "work_dir: it is empty"},
         {"work_dir: ../x", "work_dir: \"..\""},
         {"work_dir: a/..", "work_dir: \"..\""},
         {"work_dir: a/../b", "work_dir: \"..\""},
         {"options: {token: x}", "options: token: no option"},
         {"options: {trainer-user: root}", "options: trainer-user: no option"},
         {"options: {ps: '1'}", "options: ps: it is a field"},
+        {"options: {gather: \"1\\n\"}", "options: gather: it has a line break"},
         {"options: {gather: 3}", "options: gather: a text"},
         {"options: {no-grow: false}", "options: no-grow: a text"},
         {"restart_policy: {master: Never}", "restart_policy: master: none of worker"},
@@ -242,4 +254,69 @@ TEST_IN(job_file, its_bytes_are_bounded)
     char *all = long_words(13, 4096);
     assert_true(is_refused(all, "more than 12288 bytes"));
     free(all);
+}
+
+/* --- the text of SUBMIT and ASSIGN --- */
+
+/* Returns the reason for which the text is refused, or "" if it is not. */
+static const char *refused(const char *text)
+{
+    static struct tfe_reason reason;
+    json_t *job = NULL;
+    reason.text[0] = '\0';
+    const int rc = job_file_parse(text, &job, &reason);
+    assert_int_equal(rc, job ? 0 : TFE_EINVAL);
+    json_decref(job);
+    return reason.text;
+}
+
+#define DIGITS "0123456789abcdef0123456789abcdef"
+
+TEST_IN(job_file, its_text_has_sorted_keys_and_is_read_again)
+{
+    const char *const sources[] = {"~", "{path: /a}", "{bundle: " DIGITS DIGITS "}",
+                                   "{git: x, ref: " DIGITS "01234567}"};
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        char given[256];
+        json_t *job = NULL;
+        struct tfe_reason reason;
+        (void)snprintf(given, sizeof given, "name: x\nsource: %s\n", sources[i]);
+        char *text = job_file_format(reads(given));
+        assert_ptr_equal(strstr(text, "{\"active_deadline_s\":null,\"backoff_limit\":null,"), text);
+        assert_int_equal(job_file_parse(text, &job, &reason), 0);
+        char *again = job_file_format(job);
+        assert_string_equal(again, text);
+        free(text);
+        free(again);
+        json_decref(job);
+    }
+}
+
+TEST(job_file, text_of_a_peer_is_a_whole_job_or_refused)
+{
+    static const struct {
+        const char *text, *part;
+    } bad[] = {
+        {"", "the job is no JSON"},
+        {"name: x", "the job is no JSON"},
+        {"{\"name\":\"x\"", "the job is no JSON"},
+        {"{\"name\":\"x\",\"name\":\"x\"}", "the job is no JSON: duplicate object key"},
+        {"{\"name\":\"\xff\"}", "the job is no JSON"},
+        {"[]", "a mapping of fields"},
+        {"{\"command\":[\"a\"]}", "name: it is missing"},
+        {"{\"name\":\"a/b\"}", "name: 1 to 64"},
+        {"{\"name\":\"x\",\"nproc\":1e9}", "nproc: a whole number"},
+        {"{\"name\":\"x\",\"workers\":{\"min\":2,\"max\":1}}", "workers: N, "},
+        {"{\"name\":\"x\",\"source\":{\"bundle\":\"src\"}}", "source: a bundle is named by"},
+        {"{\"name\":\"x\",\"source\":{\"git\":\"u\"}}", "source: git needs a whole commit"},
+        {"{\"name\":\"x\",\"source\":{\"git\":\"u\",\"ref\":\"" DIGITS "\"}}",
+         "source: git needs a whole commit"},
+        {"{\"name\":\"x\",\"options\":{\"trainer-user\":\"root\"}}", "options: trainer-user: no"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (!strstr(refused(bad[i].text), bad[i].part)) {
+            fail_msg("%s: %s", bad[i].text, refused(bad[i].text));
+        }
+    }
+    assert_string_equal(refused("{\"name\":\"x\"}"), "");
 }

@@ -601,11 +601,10 @@ TEST(tfjob, each_piece_of_memory_may_fail)
     json_set_alloc_funcs(scarce_malloc, free);
     do {
         struct tfe_reason reason = {""};
-        struct tfe_reason warning;
         json_t *job = NULL;
         pieces_left = ++n;
         is_out_of_memory = false;
-        int rc = job_text_read(text, strlen(text), &job, &warning, &reason);
+        int rc = job_text_read(text, strlen(text), &job, &reason);
         pieces_left = 0;
         /* A failed allocation never yields an incomplete job. */
         if (rc) {

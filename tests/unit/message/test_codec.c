@@ -12,6 +12,8 @@
 
 static char long_id[TFE_ID_MAX + 1], long_label[TFE_LABEL_MAX + 1], long_host[TFE_HOST_MAX + 1];
 static char long_tail[MSG_TAIL_MAX + 1], long_sentence[MSG_SENTENCE_MAX + 1];
+static char long_submitted[MSG_SUBMIT_MAX + 1];
+static char long_spec[MSG_SPEC_MAX + 1], long_masked[MSG_SPEC_MAX + MSG_MASKS_MAX + 1];
 static uint8_t many_bytes[MSG_CHUNK_MAX]; /* may contain any byte, including NUL */
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 static uint16_t many_ports[MSG_NPROC_MAX];
@@ -44,6 +46,9 @@ static void fill_texts(void)
     memset(long_label, 'l', TFE_LABEL_MAX);
     memset(long_host, 'h', TFE_HOST_MAX);
     memset(long_tail, 't', MSG_TAIL_MAX);
+    memset(long_spec, 's', sizeof long_spec - 1);
+    memset(long_masked, 'm', sizeof long_masked - 1);
+    memset(long_submitted, 's', sizeof long_submitted - 1);
     for (size_t i = 0; i < MSG_CHUNK_MAX; i++) {
         many_bytes[i] = (uint8_t)i;
     }
@@ -59,26 +64,6 @@ static void fill_texts(void)
 static const struct msg_metric many_metrics[] = {{"loss", 0.25}, {"val/acc-1.0_x", -1e300}};
 
 static const char *const many_labels[] = {"gpu=a100", "zone=", "k=v=w"};
-static const char *const role_labels[] = {"chief:spot=false", "ps:a=b"};
-/* Arguments of a program may contain any byte except NUL. */
-static const char *const words[] = {"python", "", "a\nb\x01\x7f", long_tail};
-static const char *const options[] = {"gather=1s", "no-hooks"};
-#define FULL_SPEC                                                                                  \
-    {                                                                                              \
-        long_id, 1000, 1, 65536, 65536, true, true, 64, words, COUNT(words), words, COUNT(words),  \
-            many_labels, COUNT(many_labels), role_labels, COUNT(role_labels), SOURCE_GIT,          \
-            "https://h/r@1", options, COUNT(options), true, RESTART_EXIT_CODE, 1000000, D, D,      \
-            CLEAN_ALL, SUCCESS_ALL_WORKERS, true, ENVIRONMENT_KUBEFLOW_MASTER, "src", 255,         \
-            "ghcr.io:443/o/x_y:1.0-a@sha256:0+f"                                                   \
-    }
-#define LEAST_SPEC                                                                                 \
-    {                                                                                              \
-        .name = "j", .priority = U, .min_nodes = 1, .max_nodes = 1, .nproc = 1, .argv = words,     \
-        .n_argv = 1, .source = "", .backoff_limit = U, .ttl_after_finished_ms = U,                 \
-        .restart_policies = U                                                                      \
-    }
-
-static const char *const words_of_a_job[] = {"K=V", "python train.py"};
 
 static const struct tfe_msg samples[] = {
     M(JOIN, join, long_id, long_id, long_id,
@@ -153,9 +138,7 @@ static const struct tfe_msg samples[] = {
       65536, 64, UINT32_MAX, long_sentence, D, 65536, 65536, 65536, 65536, UINT32_MAX, 65536, true,
       true, true, MSG_STEP_MAX, true, 12.5, true, 1e9, MSG_STEP_MAX, MSG_STEP_MAX, D, long_label,
       UINT32_MAX, UINT64_MAX, 65536, 65536, 65536, 65536, {INT64_MAX}, {INT64_MAX}, long_sentence,
-      D, true, 1000, UINT32_MAX, {INT64_MAX}, "/a", true, words_of_a_job, 2, words_of_a_job, 2,
-      words_of_a_job, 1, words_of_a_job, 1, "/d", "image", true, 255, true, 7, D, true, D,
-      CLEAN_ALL, SUCCESS_ALL_WORKERS, true, MSG_STEP_MAX, {INT64_MAX}),
+      D, true, 1000, UINT32_MAX, {INT64_MAX}, true, long_masked, true, MSG_STEP_MAX, {INT64_MAX}),
     M(STATUS_JOB, status_job, "j", STATE_WAITING, "", 0, 0, 1, 1, 1, 0),
     M(STATUS_NODE, status_node, long_id, long_id, ROLE_LEAVING, true, 0, long_host, 65535,
       INT32_MAX, {1, many_pids, MSG_PIDS_MAX, many_pids, MSG_PIDS_MAX}, long_sentence,
@@ -249,13 +232,13 @@ static const struct tfe_msg samples[] = {
     M(POOL, pool, NULL, 0, 0, 0, 0, 0, "", NULL, "n", NODE_SECRET),
     M(FREED, freed, MSG_NUMBER_MAX, 255, long_sentence),
     M(FREED, freed, 1, 0, ""),
-    M(ASSIGN, assign, MSG_NUMBER_MAX, FULL_SPEC, true, TASK_EVALUATOR, long_id),
-    M(ASSIGN, assign, 1, LEAST_SPEC, true, TASK_WORKER, "r"),
-    M(ASSIGN, assign, 1, LEAST_SPEC, false, TASK_WORKER, "r"),
+    M(ASSIGN, assign, MSG_NUMBER_MAX, long_spec, true, TASK_EVALUATOR, long_id),
+    M(ASSIGN, assign, 1, "{}", true, TASK_WORKER, "r"),
+    M(ASSIGN, assign, 1, "{}", false, TASK_WORKER, "r"),
     M(RELEASE, release, MSG_NUMBER_MAX, D, long_sentence, OUT_EVICTED, true),
     M(RELEASE, release, 0, 0, "", OUT_NOT, false),
-    M(SUBMIT, submit, FULL_SPEC),
-    M(SUBMIT, submit, LEAST_SPEC),
+    M(SUBMIT, submit, long_id, long_submitted),
+    M(SUBMIT, submit, "j", "{}"),
     M(CONDITION_ROW, condition_row, "Waiting", true, "WaitsForNodes", {INT64_MAX}, long_sentence),
     M(CONDITION_ROW, condition_row, "c", false, "r", {0}, ""),
     M(POOL_NODES, pool_nodes, 0),

@@ -32,11 +32,6 @@ VALUES(streams, TFE_STREAMS);
 VALUES(standbys, TFE_STANDBYS);
 VALUES(outs, TFE_OUTS);
 VALUES(event_levels, TFE_EVENT_LEVELS);
-VALUES(sources, TFE_SOURCES);
-VALUES(restart_policies, TFE_RESTART_POLICIES);
-VALUES(clean_policies, TFE_CLEAN_POLICIES);
-VALUES(success_policies, TFE_SUCCESS_POLICIES);
-VALUES(environments, TFE_ENVIRONMENTS);
 
 static const struct {
     const ProtobufCEnumDescriptor *descriptor;
@@ -49,11 +44,6 @@ static const struct {
     {&tfe__standby__descriptor, "WARMTH_", standbys, COUNT(standbys)},
     {&tfe__out__descriptor, "OUT_", outs, COUNT(outs)},
     {&tfe__event_level__descriptor, "EVENT_", event_levels, COUNT(event_levels)},
-    {&tfe__source__descriptor, "SOURCE_", sources, COUNT(sources)},
-    {&tfe__restart_policy__descriptor, "RESTART_", restart_policies, COUNT(restart_policies)},
-    {&tfe__clean_policy__descriptor, "CLEAN_", clean_policies, COUNT(clean_policies)},
-    {&tfe__success_policy__descriptor, "SUCCESS_", success_policies, COUNT(success_policies)},
-    {&tfe__environment__descriptor, "ENVIRONMENT_", environments, COUNT(environments)},
     {&tfe__rotation__descriptor, "ROTATION_", rotations, COUNT(rotations)},
     {&tfe__cause__descriptor, "CAUSE_", causes, COUNT(causes)},
     {&tfe__result__descriptor, "RESULT_", results, COUNT(results)},

@@ -18,24 +18,10 @@ static char too_long[MSG_TAIL_MAX + 2];
 static const uint8_t some_bytes[MSG_CHUNK_MAX + 1] = {1};
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define ODD_DIGEST "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
-static const char *const servers_label[] = {"@jobs=a"}, *const servers_role_label[] = {
-                                                            "ps:@jobs=a"};
-static const char *const words[] = {"no-label"}, *const long_word = too_long;
-#define LONG_16 "xxxxxxxxxxxxxxxx"
-#define LONG_64 LONG_16 LONG_16 LONG_16 LONG_16
-static const char long_image[] = LONG_64 LONG_64 LONG_64 LONG_64; /* one character too long */
-static const char *const odd_role = "master:a=b", *const odd_option = "a\nb";
-#define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-static const char *const long_role_label = "ps:a=" X32 X32 X32 X32; /* too long */
+static const char *const words[] = {"no-label"}, *const servers_label[] = {"@jobs=a"};
 static const char *many_labels[MSG_POOL_LABELS_MAX + 1];
-/* A valid spec except for these values. */
-#define SPEC(name_, priority_, min, nproc_, argv_, n, kind, source_, ...)                          \
-    {                                                                                              \
-        .name = (name_), .priority = (priority_), .min_nodes = (min), .max_nodes = 1,              \
-        .nproc = (nproc_), .argv = (argv_), .n_argv = (n), .source_kind = (enum tfe_source)(kind), \
-        .source = (source_), __VA_ARGS__                                                           \
-    }
-#define LIKE_THIS(...) SPEC("j", 0, 1, 1, words, 1, 0, "", __VA_ARGS__)
+static char long_submitted[MSG_SUBMIT_MAX + 2]; /* one character too long */
+static char long_spec[MSG_SPEC_MAX + 2];        /* one character too long */
 static const struct msg_exited bad_exited = {.epoch = 0, .tail = ""};
 static const struct msg_exited two_ends = {.epoch = 1, .code = 1, .signal = 9, .tail = ""};
 
@@ -280,6 +266,7 @@ static const struct tfe_msg out_of_range[] = {
     M(BACKUP, backup, "with\ncontrol"),
     M(CANCEL, cancel, "a/b"),
     M(POOL, pool, words, 1, 0, 0, 0, 0, "", NULL, "n", NODE_SECRET),
+    M(POOL, pool, servers_label, 1, 0, 0, 0, 0, "", NULL, "n", NODE_SECRET),
     M(POOL, pool, NULL, 1, 0, 0, 0, 0, "", NULL, "n", NODE_SECRET),
     M(POOL, pool, many_labels, MSG_POOL_LABELS_MAX + 1, 0, 0, 0, 0, "", NULL, "n", NODE_SECRET),
     M(POOL, pool, NULL, 0, 0, 0, 0, 0, "", NULL, "n", "short"),
@@ -288,36 +275,15 @@ static const struct tfe_msg out_of_range[] = {
     M(FREED, freed, 1, 256, ""),
     M(RELEASE, release, 1, D + 1, ""),
     M(RELEASE, release, 1, 0, "", (enum tfe_out)4),
-    M(ASSIGN, assign, 0, LIKE_THIS(.n_ps = 0), false, TASK_WORKER, "r"),
-    M(ASSIGN, assign, 1, SPEC("j", 0, 1, 0, words, 1, 0, "", .n_ps = 0), false, TASK_WORKER, "r"),
-    M(ASSIGN, assign, 1, LIKE_THIS(.n_ps = 0), true, (enum tfe_task)4, "r"),
-    M(SUBMIT, submit, SPEC("a/b", 0, 1, 1, words, 1, 0, "", .n_ps = 0)),
-    M(SUBMIT, submit, SPEC("j", 1001, 1, 1, words, 1, 0, "", .n_ps = 0)),
-    M(SUBMIT, submit, SPEC("j", 0, 2, 1, words, 1, 0, "", .n_ps = 0)),
-    M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 0, 0, "", .n_ps = 0)),
-    M(SUBMIT, submit, SPEC("j", 0, 1, 1, &long_word, 1, 0, "", .n_ps = 0)),
-    M(SUBMIT, submit, LIKE_THIS(.labels = words, .n_labels = 1)),
-    M(SUBMIT, submit, LIKE_THIS(.labels = servers_label, .n_labels = 1)),
-    M(SUBMIT, submit, LIKE_THIS(.role_labels = servers_role_label, .n_role_labels = 1)),
-    M(ASSIGN, assign, 1, SPEC("..", 0, 1, 1, words, 1, 0, "", .n_env = 0), false, 0, "k"),
-    M(SUBMIT, submit, LIKE_THIS(.role_labels = many_labels, .n_role_labels = 1)),
-    M(SUBMIT, submit, LIKE_THIS(.role_labels = &odd_role, .n_role_labels = 1)),
-    M(SUBMIT, submit, LIKE_THIS(.role_labels = &long_role_label, .n_role_labels = 1)),
-    M(SUBMIT, submit, LIKE_THIS(.options = &odd_option, .n_options = 1)),
-    M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 1, SOURCE_PATH, "", .n_ps = 0)),
-    M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 1, 0, "/a", .n_ps = 0)),
-    M(SUBMIT, submit, SPEC("j", 0, 1, 1, words, 1, 4, "/a", .n_ps = 0)),
-    M(SUBMIT, submit, LIKE_THIS(.restart_policy = (enum tfe_restart_policy)4)),
-    M(SUBMIT, submit, LIKE_THIS(.work_dir = "")),
-    M(SUBMIT, submit, LIKE_THIS(.restart_policies = 256)),
-    M(SUBMIT, submit, LIKE_THIS(.image = "")),
-    M(SUBMIT, submit, LIKE_THIS(.image = long_image)),
-    M(SUBMIT, submit, LIKE_THIS(.image = "-v/:/x")),
-    M(SUBMIT, submit, LIKE_THIS(.image = "/etc")),
-    M(SUBMIT, submit, LIKE_THIS(.image = "a b")),
-    M(SUBMIT, submit, LIKE_THIS(.image = "dir:/etc")),
-    M(SUBMIT, submit, LIKE_THIS(.image = "docker-archive:x")),
-    M(SUBMIT, submit, LIKE_THIS(.image = "tarball:x")),
+    M(ASSIGN, assign, 0, "{}", false, TASK_WORKER, "r"),
+    M(ASSIGN, assign, 1, "{}", true, (enum tfe_task)4, "r"),
+    M(ASSIGN, assign, 1, "{}", false, 0, ".."),
+    M(ASSIGN, assign, 1, "{", false, 0, "k"),
+    M(ASSIGN, assign, 1, long_spec, false, 0, "k"),
+    M(SUBMIT, submit, "a/b", "{}"),
+    M(SUBMIT, submit, "j", ""),
+    M(SUBMIT, submit, "j", long_submitted),
+    M(STATUS_JOB, status_job, "j", STATE_RUNNING, "s", 1, 1, 1, 1, 1, 0, .spec = "{"),
     M(FETCH, fetch, DIGEST, 0, 0, NULL),
     M(FETCH, fetch, "ab", 0, 1, NULL),
     M(FETCH, fetch, ODD_DIGEST, 0, 1, NULL),
@@ -460,6 +426,8 @@ int main(void)
     memset(too_long, 'x', sizeof(too_long) - 1);
     memset(many_ports, 1, sizeof(many_ports));
     memset(many_pids, 1, sizeof(many_pids));
+    memset(long_spec, 's', sizeof long_spec - 1);
+    memset(long_submitted, 's', sizeof long_submitted - 1);
     for (size_t i = 0; i < COUNT(many_labels); i++) {
         many_labels[i] = "a=b";
     }

@@ -166,12 +166,22 @@ static void __attribute__((format(printf, 1, 2))) add(const char *format, ...)
     va_end(args);
 }
 
+/* Returns the name in a job's text, valid until the next call. */
+static const char *name_in(const char *spec)
+{
+    static char name[TFE_ID_MAX + 1];
+    json_t *job = json_loads(spec, 0, NULL);
+    (void)snprintf(name, sizeof name, "%s", json_string_value(json_object_get(job, "name")));
+    json_decref(job);
+    return name;
+}
+
 static void on_node_message(struct side *side, const struct tfe_msg *msg)
 {
     const unsigned i = (unsigned)(client_of(side) - nodes);
     if (msg->type == MSG_ASSIGN) {
         const struct msg_assign *a = &msg->u.assign;
-        add("%u:assign %u %s %s; ", i, (unsigned)(a->assignment - first), a->spec.name,
+        add("%u:assign %u %s %s; ", i, (unsigned)(a->assignment - first), name_in(a->spec),
             a->has_role ? msg_task_name(a->role) : "any");
     } else if (msg->type == MSG_RELEASE) {
         const struct msg_release *r = &msg->u.release;
@@ -253,20 +263,9 @@ void nodes_heard_is(const char *expected)
 
 /* --- orders and jobs -------------------------------------------------------------------------- */
 
-struct msg_spec spec_of(const char *name, uint32_t min, uint32_t max)
+struct submitted spec_of(const char *name, uint32_t min, uint32_t max)
 {
-    static const char *const argv[] = {"python", "train.py"};
-    return (struct msg_spec){.name = name,
-                             .priority = MSG_UNSET,
-                             .min_nodes = min,
-                             .max_nodes = max,
-                             .nproc = 1,
-                             .argv = argv,
-                             .n_argv = 2,
-                             .source = "",
-                             .backoff_limit = MSG_UNSET,
-                             .ttl_after_finished_ms = MSG_UNSET,
-                             .restart_policies = MSG_UNSET};
+    return (struct submitted){name, min, max, ""};
 }
 
 static void on_operator_message(struct side *side, const struct tfe_msg *msg)
@@ -291,9 +290,20 @@ const char *server_order(struct tfe_msg msg)
     return c->answer;
 }
 
-const char *server_submit(struct msg_spec spec)
+const char *server_submit(struct submitted spec)
 {
-    return server_order((struct tfe_msg){.type = MSG_SUBMIT, .u.submit.spec = spec});
+    char text[1024];
+    const int n =
+        snprintf(text, sizeof text,
+                 "{'name': '%s', 'workers': {'min': %u, 'max': %u}, 'command': ['a']%s%s}",
+                 spec.name, (unsigned)spec.min_nodes, (unsigned)spec.max_nodes,
+                 spec.fields[0] != '\0' ? ", " : "", spec.fields);
+    assert_in_range(n, 1, sizeof text - 1);
+    for (char *at = text; *at != '\0'; at++) {
+        *at = *at == '\'' ? '"' : *at;
+    }
+    return server_order(
+        (struct tfe_msg){.type = MSG_SUBMIT, .u.submit = {.job = spec.name, .spec = text}});
 }
 
 const char *server_order_about(enum tfe_msg_type type, const char *job)
@@ -321,7 +331,7 @@ const char *server_order_about(enum tfe_msg_type type, const char *job)
     return server_order(msg);
 }
 
-void server_place(struct msg_spec spec)
+void server_place(struct submitted spec)
 {
     for (unsigned i = 0; i < spec.max_nodes; i++) {
         node_comes(i, NULL, 0);
@@ -394,8 +404,8 @@ static void on_agent_message(struct side *side, const struct tfe_msg *msg)
 void agents_run(const char *job, uint32_t n)
 {
     const struct pool_job *its = job_of(job);
-    struct job_spec spec = no_wishes(its->min_nodes, its->max_nodes, 1);
-    spec.linger = its->may_linger;
+    struct job_spec spec = no_wishes(its->needs.min_nodes, its->needs.max_nodes, 1);
+    spec.linger = its->needs.may_linger;
     for (uint32_t i = 0; i < n; i++) {
         struct client *c = &agents[i];
         client_connect(c, &agent_token, on_agent_message);

@@ -52,14 +52,21 @@ void nodes_heard_is(const char *expected);
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
-struct msg_spec spec_of(const char *name, uint32_t min, uint32_t max);
+/* A job to submit. */
+struct submitted {
+    const char *name;
+    uint32_t min_nodes, max_nodes;
+    const char *fields; /* further members of the job file, "'ps': 1, 'chief': true"; or "" */
+};
+
+struct submitted spec_of(const char *name, uint32_t min, uint32_t max);
 /* Executes an order of an admin. Returns "done", the refusal with its sentence, or "" if there is
  * no response yet. */
 const char *server_order(struct tfe_msg msg);
-const char *server_submit(struct msg_spec spec);
+const char *server_submit(struct submitted spec);
 const char *server_order_about(enum tfe_msg_type type, const char *job);
 /* Connects max nodes, submits the job, and discards the messages. */
-void server_place(struct msg_spec spec);
+void server_place(struct submitted spec);
 struct pool_job *job_of(const char *name);
 /* Returns the job's state as users see it, or "gone". */
 const char *state_of(const char *job);

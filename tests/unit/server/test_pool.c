@@ -102,8 +102,8 @@ TEST_IN(pool, operator_names_a_node_by_a_label_that_only_one_has)
 
 TEST_IN(pool, node_rests_twice_as_long_after_each_failed_start)
 {
-    struct msg_spec spec = spec_of("j", 1, 1);
-    spec.backoff_limit = 100;
+    struct submitted spec = spec_of("j", 1, 1);
+    spec.fields = "'backoff_limit': 100";
     server_place(spec);
     uint64_t assignment = 1;
     for (int64_t rest = 1000; rest <= 64000; rest *= 2) {
@@ -155,9 +155,8 @@ TEST_IN(pool, start_that_would_fail_again_fails_the_job_at_once)
         assert_has(condition_of(names[i]), "CannotStart it said so (exit code ");
         assert_int_equal(row_of(names[i]).retry_ms, 0);
     }
-    struct msg_spec spec = spec_of("d", 1, 1);
-    spec.restart_policy = RESTART_NEVER;
-    spec.backoff_limit = 5;
+    struct submitted spec = spec_of("d", 1, 1);
+    spec.fields = "'restart_policy': 'Never', 'backoff_limit': 5";
     assert_string_equal(server_submit(spec), "done");
     node_freed(0, 4, 1);
     assert_string_equal(state_of("d"), "failed");
@@ -184,7 +183,7 @@ TEST_IN(pool, failed_starts_do_not_count_once_the_job_has_run)
 TEST_IN(pool, conditions_of_a_job_follow_the_core)
 {
     node_comes(0, NULL, 0);
-    struct msg_spec spec = spec_of("j", 1, 1);
+    struct submitted spec = spec_of("j", 1, 1);
     assert_string_equal(server_submit(spec), "done");
     assert_string_equal(state_of("j"), "starting");
     agents_run("j", 1);
@@ -202,8 +201,8 @@ TEST_IN(pool, conditions_of_a_job_follow_the_core)
 
 TEST_IN(pool, active_deadline_ends_a_job_by_the_time_that_it_ran)
 {
-    struct msg_spec spec = spec_of("j", 1, 1);
-    spec.active_deadline_ms = 20000;
+    struct submitted spec = spec_of("j", 1, 1);
+    spec.fields = "'active_deadline_s': 20";
     server_place(spec);
     server_pass(30000); /* waiting does not count */
     agents_run("j", 1);
@@ -228,8 +227,8 @@ TEST_IN(pool, active_deadline_ends_a_job_by_the_time_that_it_ran)
 
 TEST_IN(pool, job_is_forgotten_its_ttl_after_its_end_once_its_nodes_are_free)
 {
-    struct msg_spec spec = spec_of("j", 1, 1);
-    spec.ttl_after_finished_ms = 2000;
+    struct submitted spec = spec_of("j", 1, 1);
+    spec.fields = "'ttl_after_finished_s': 2";
     server_place(spec);
     node_freed(0, 1, 127);
     assert_string_equal(state_of("j"), "failed");
@@ -242,7 +241,7 @@ TEST_IN(pool, job_is_forgotten_its_ttl_after_its_end_once_its_nodes_are_free)
     server_pass(1001);
     assert_string_equal(state_of("j"), "gone");
 
-    spec.ttl_after_finished_ms = 0;
+    spec.fields = "'ttl_after_finished_s': 0";
     assert_string_equal(server_submit(spec), "done");
     assert_string_equal(server_submit(spec_of("k", 1, 1)), "done"); /* has no time to live */
     assert_string_equal(server_order_about(MSG_CANCEL, "j"), "done");
@@ -256,9 +255,8 @@ TEST_IN(pool, job_is_forgotten_its_ttl_after_its_end_once_its_nodes_are_free)
 
 TEST_IN(pool, rest_of_a_job_that_succeeded_goes_on_until_its_ttl_is_over)
 {
-    struct msg_spec spec = spec_of("j", 2, 2);
-    spec.clean_policy = CLEAN_NONE;
-    spec.ttl_after_finished_ms = 30000;
+    struct submitted spec = spec_of("j", 2, 2);
+    spec.fields = "'clean_policy': 'None', 'ttl_after_finished_s': 30";
     server_place(spec);
     agents_run("j", 2);
     rank_exits(0, 0);
@@ -277,8 +275,8 @@ TEST_IN(pool, rest_of_a_job_that_succeeded_ends_with_its_last_trainer_or_by_canc
 {
     for (int i = 0; i < 2; i++) {
         const char *const name = i == 0 ? "j" : "k";
-        struct msg_spec spec = spec_of(name, 2, 2);
-        spec.clean_policy = CLEAN_NONE;
+        struct submitted spec = spec_of(name, 2, 2);
+        spec.fields = "'clean_policy': 'None'";
         server_place(spec);
         agents_run(name, 2);
         rank_exits(0, 0);
@@ -299,8 +297,8 @@ TEST_IN(pool, rest_of_a_job_that_succeeded_ends_with_its_last_trainer_or_by_canc
 
 TEST_IN(pool, number_of_ps_is_changed_only_where_a_job_has_some)
 {
-    struct msg_spec spec = spec_of("j", 1, 2);
-    spec.n_ps = 1;
+    struct submitted spec = spec_of("j", 1, 2);
+    spec.fields = "'ps': 1";
     assert_string_equal(server_submit(spec), "done");
     assert_string_equal(server_submit(spec_of("k", 1, 2)), "done");
     struct tfe_msg scale = {.type = MSG_SCALE, .u.scale = {"k", 1, 2, 1}};
@@ -310,9 +308,9 @@ TEST_IN(pool, number_of_ps_is_changed_only_where_a_job_has_some)
     scale.u.scale.n_ps = MSG_UNSET; /* unchanged */
     assert_string_equal(server_order(scale), "done");
     server_restart();
-    assert_int_equal(job_of("j")->n_ps, 3);
-    assert_int_equal(job_of("j")->min_nodes, 4);
-    assert_int_equal(job_of("j")->max_nodes, 5);
+    assert_int_equal(job_of("j")->needs.n_ps, 3);
+    assert_int_equal(job_of("j")->needs.min_nodes, 4);
+    assert_int_equal(job_of("j")->needs.max_nodes, 5);
 }
 
 /* Returns the counts that are not 0, as "free=1 assigned=1 ". */
@@ -355,11 +353,11 @@ TEST_IN(pool, nodes_and_jobs_are_counted_by_state)
 
 TEST_IN(pool, restarted_server_has_its_jobs_their_nodes_and_the_rest_of_a_ttl)
 {
-    struct msg_spec spec = spec_of("j", 2, 2);
-    spec.priority = 600;
+    struct submitted spec = spec_of("j", 2, 2);
+    spec.fields = "'priority': 600";
     server_place(spec);
     spec = spec_of("k", 1, 1);
-    spec.ttl_after_finished_ms = 5000;
+    spec.fields = "'ttl_after_finished_s': 5";
     assert_string_equal(server_submit(spec), "done");
     assert_string_equal(server_order_about(MSG_CANCEL, "k"), "done");
     const struct tfe_id run_key = job_of("j")->run_key;
@@ -455,4 +453,47 @@ TEST_IN(pool, row_of_a_forgotten_job_is_its_successors)
     server_restart();
     assert_string_equal(state_of("j"), "waiting");
     assert_int_equal(row_of("j").min_nodes, 2);
+}
+
+TEST_IN(pool, job_that_is_no_job_file_with_its_name_is_refused)
+{
+    static const struct {
+        const char *spec, *sentence;
+    } cases[] = {
+        {"{]", "bad_request: the job is no JSON"},
+        {"[]", "bad_request: a mapping of fields"},
+        {"{\"command\": [\"a\"]}", "bad_request: name: it is missing"},
+        {"{\"name\": \"other\"}", "bad_request: name: the job has another name"},
+        {"{\"name\": \"j\", \"name\": \"j\"}", "bad_request: the job is no JSON: duplicate"},
+        {"{\"name\": \"j\", \"x\": \"\\u0000\"}", "bad_request: the job is no JSON"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_has(server_order((struct tfe_msg){.type = MSG_SUBMIT,
+                                                 .u.submit = {.job = "j", .spec = cases[i].spec}}),
+                   cases[i].sentence);
+    }
+    struct submitted spec = spec_of("j", 1, 1);
+    spec.fields = "'source': {'bundle': 'abc'}";
+    assert_has(server_submit(spec), "bad_request: source: a bundle is named by its digest");
+    spec.fields = "'source': {'git': 'https://host/repository', 'ref': 'main'}";
+    assert_has(server_submit(spec), "bad_request: source: git needs a whole commit");
+    spec.fields = "'options': {'trainer-user': 'root'}";
+    assert_has(server_submit(spec), "bad_request: options: trainer-user: no option");
+    assert_string_equal(state_of("j"), "gone");
+}
+
+TEST_IN(pool, row_of_a_job_has_its_text_with_defaults_and_without_secrets)
+{
+    struct submitted spec = spec_of("j", 1, 1);
+    spec.fields = "'env': {'A': 's3cr3t'}, 'source': {'path': '/code'}";
+    assert_string_equal(server_submit(spec), "done");
+    assert_has(job_of("j")->spec, "\"env\":{\"A\":\"s3cr3t\"}");
+    assert_string_equal(server_order_about(MSG_SUSPEND, "j"), "done");
+    server_restart();
+    const char *shown = row_of("j").spec;
+    assert_has(shown, "\"env\":[\"A\"]");
+    assert_has(shown, "\"source\":{\"path\":\"/code\"}");
+    assert_has(shown, "\"restart_policy\":\"OnFailure\"");
+    assert_has(shown, "\"suspend\":true");
+    assert_null(strstr(shown, "s3cr3t"));
 }
