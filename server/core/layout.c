@@ -276,17 +276,22 @@ static uint32_t take_nodes(struct stock *stock, enum tfe_task task, uint32_t wan
     return wanted - pinned - others;
 }
 
+/* Returns how many nodes of the stock an epoch of this size lacks. */
+static uint32_t lacking(struct stock stock, const struct job_spec *spec, uint32_t n_workers,
+                        uint32_t n_ps, uint32_t n_evaluators)
+{
+    return take_nodes(&stock, TASK_CHIEF, spec->chief) + take_nodes(&stock, TASK_PS, n_ps) +
+           take_nodes(&stock, TASK_WORKER, n_workers) +
+           take_nodes(&stock, TASK_EVALUATOR, n_evaluators);
+}
+
 static bool suffices_for(const struct job *job, uint32_t workers, bool evaluator)
 {
     const struct job_spec *spec = &job->spec;
     if (!layout_has_roles(spec)) {
         return job->n_ready >= workers;
     }
-    struct stock stock = count_stock(job, false);
-    return take_nodes(&stock, TASK_CHIEF, spec->chief) + take_nodes(&stock, TASK_PS, spec->n_ps) +
-               take_nodes(&stock, TASK_WORKER, workers) +
-               take_nodes(&stock, TASK_EVALUATOR, evaluator ? 1 : 0) ==
-           0;
+    return lacking(count_stock(job, false), spec, workers, spec->n_ps, evaluator) == 0;
 }
 
 bool layout_is_enough(const struct job *job)
@@ -296,18 +301,12 @@ bool layout_is_enough(const struct job *job)
 
 bool layout_would_suffice(const struct job *job, uint32_t min, uint32_t n_ps)
 {
-    struct stock stock = count_stock(job, true);
-    return take_nodes(&stock, TASK_CHIEF, job->spec.chief) + take_nodes(&stock, TASK_PS, n_ps) +
-               take_nodes(&stock, TASK_WORKER, min) ==
-           0;
+    return lacking(count_stock(job, true), &job->spec, min, n_ps, 0) == 0;
 }
 
 uint32_t layout_lacking(const struct job *job)
 {
-    struct stock stock = count_stock(job, false);
-    return take_nodes(&stock, TASK_CHIEF, job->spec.chief) +
-           take_nodes(&stock, TASK_PS, job->spec.n_ps) +
-           take_nodes(&stock, TASK_WORKER, job->spec.min_nodes);
+    return lacking(count_stock(job, false), &job->spec, job->spec.min_nodes, job->spec.n_ps, 0);
 }
 
 bool layout_is_full(const struct job *job)

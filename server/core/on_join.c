@@ -91,9 +91,9 @@ static bool refused_as_evicted(struct rdzv *r, uint32_t session, struct node *no
 static bool refused_key(struct rdzv *r, uint32_t session, struct job *job,
                         const struct msg_join *join)
 {
-    const struct run_end *past = run_find(job, join->run_key);
+    const struct rdzv_run_end *past = run_find(job, join->run_key);
     bool is_last = strcmp(join->run_key, job->run.key.text) == 0;
-    struct run_end last = run_last(job);
+    struct rdzv_run_end last = run_last(job);
     if (job_is_over(job) && is_last) {
         past = &last;
     }
@@ -123,7 +123,7 @@ static bool is_of_later_run(const struct job *job, const struct msg_join *join)
 static bool refused_late(struct rdzv *r, uint32_t session, struct job *job,
                          const struct msg_join *join)
 {
-    struct run_end last = run_last(job);
+    struct rdzv_run_end last = run_last(job);
     if (join->run_key || join->new_run || is_of_later_run(job, join)) {
         return false;
     }
@@ -574,6 +574,16 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     admit(r, node, join, true);
 }
 
+/* Reserves memory for adds_report. Returns 0 or TFE_ENOMEM. */
+static int reserve_report(struct rdzv *r, struct job *job, struct node *node,
+                          const struct msg_join *join)
+{
+    return rebuild_wants(r, job, join) &&
+                   (rebuild_reserve(r, job, join) || ready_reserve(r, node, join->running->host))
+               ? TFE_ENOMEM
+               : 0;
+}
+
 /* Allocates a new node and, if needed, its job or the job's next run. Returns TFE_ENOMEM; nothing
  * has changed then. */
 static int open_job_and_node(struct rdzv *r, struct job **job, const struct msg_join *join,
@@ -590,8 +600,7 @@ static int open_job_and_node(struct rdzv *r, struct job **job, const struct msg_
     struct job *into = fresh ? fresh : *job;
     struct node *node = node_new(r, join->node, join->node_name, join->spec.nproc);
     if (!node || job_reserve(r, into, (size_t)into->n_nodes + 1, &join->spec) ||
-        (rebuild_wants(r, into, join) &&
-         (rebuild_reserve(r, into, join) || ready_reserve(r, node, join->running->host)))) {
+        reserve_report(r, into, node, join)) {
         node_free(r, node);
         if (fresh) {
             job_free(r, fresh);
@@ -652,8 +661,7 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join, struc
         return 0;
     }
     if (node) {
-        if (rebuild_wants(r, job, join) &&
-            (rebuild_reserve(r, job, join) || ready_reserve(r, node, join->running->host))) {
+        if (reserve_report(r, job, node, join)) {
             return TFE_ENOMEM;
         }
         join_known(r, node, session, join);

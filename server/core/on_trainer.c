@@ -1,5 +1,5 @@
-/* server/core/on_trainer.c: messages about a node's trainers: READY, LISTENING, EXITED, PROCESSES,
- * PROBED. */
+/* server/core/on_trainer.c: messages about a node's trainers: READY, LISTENING, EXITED,
+ * PROCESSES. */
 #include <string.h>
 
 #include "server/core/epoch.h"
@@ -133,38 +133,4 @@ int on_processes(struct rdzv *r, struct node *node, const struct msg_processes *
         p->standby_pids[i] = processes->standby_pids[i];
     }
     return 0;
-}
-
-static void apply_probe_news(struct rdzv *r, struct node *node, enum probe_news news)
-{
-    switch (news) {
-    case PROBE_NO_NEWS:
-        return;
-    case PROBE_DEAD:
-        slot_prove_dead(node);
-        if (node->job->state == JOB_RUNNING && !node->job->success.is_here) {
-            worker_lose(r, node, CAUSE_NODE_LOST);
-        }
-        return;
-    case PROBE_UNREACHABLE:
-        node_refuse(r, node, REFUSAL_ADDRESS_UNREACHABLE);
-        return;
-    }
-}
-
-int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *probed)
-{
-    if (probed->result < PROBE_ANSWERED_OURS || probed->result > PROBE_REFUSED) {
-        return TFE_EINVAL;
-    }
-    struct node *node = NULL;
-    enum probe_news news = probe_handle_result(r, prober, probed, &node);
-    apply_probe_news(r, node, news);
-    return 0;
-}
-
-void on_probe_over(struct rdzv *r, struct node *node)
-{
-    apply_probe_news(r, node, probe_handle_timeout(r, node));
-    job_touch(node->job);
 }

@@ -45,6 +45,18 @@ static bool member_is_valid(const struct rdzv_member *member, uint32_t nproc)
            member->host[0] && strnlen(member->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
 }
 
+static bool past_is_valid(const struct rdzv_record *record)
+{
+    bool is = record->n_past <= RDZV_RUNS_MAX;
+    for (uint32_t i = 0; is && i < record->n_past; i++) {
+        const struct rdzv_run_end *past = &record->past[i];
+        is = past->run >= 1 && (past->run < record->run || record->run == MSG_RUN_MAX) &&
+             id_is_valid(past->key.text) && past->at.ms >= 0 && past->result >= RESULT_SUCCEEDED &&
+             past->result <= RESULT_CANCELLED;
+    }
+    return is;
+}
+
 /* Returns how many of the recorded members are no workers. */
 static uint32_t epoch_extra(const struct rdzv_record *record)
 {
@@ -64,7 +76,8 @@ static bool record_is_valid(const struct rdzv_record *record)
         record->epoch >= record->predecessor && record->ttl_ms <= MSG_DURATION_MAX_MS &&
         record->fence_ms <= MSG_DURATION_MAX_MS && record->backoff_ms <= MSG_DURATION_MAX_MS &&
         (!record->run_key || !record->run_key[0] || id_is_valid(record->run_key)) &&
-        (!record->sentence || strnlen(record->sentence, MSG_SENTENCE_MAX) < MSG_SENTENCE_MAX);
+        (!record->sentence || strnlen(record->sentence, MSG_SENTENCE_MAX) < MSG_SENTENCE_MAX) &&
+        past_is_valid(record);
     for (uint32_t slot = 0; is && slot < record->n_members; slot++) {
         is = member_is_valid(&record->members[slot], record->spec.nproc);
     }
@@ -174,7 +187,6 @@ void persist_job(struct rdzv *r, struct job *job)
     if (!w->is_gone) {
         list_members(job);
     }
-    run_write_past(job, w->past);
     uint32_t ttl_ms = largest(lease_wanted_ms(r), largest(w->record.ttl_ms, w->granted_ttl_ms));
     w->record = (struct rdzv_record){
         .job = job->name.text,
@@ -203,8 +215,9 @@ void persist_job(struct rdzv *r, struct job *job)
         .ended = w->is_over ? job->run.ended : (struct tfe_wall){0},
         .members = w->members,
         .n_members = w->is_over || w->is_gone ? 0 : epoch->n_slots,
-        .past = w->past,
+        .n_past = job->run.n_past,
     };
+    memcpy(w->record.past, job->run.past, sizeof(job->run.past));
     w->sequence++;
     w->is_test = false;
     w->is_proven = false;
@@ -393,10 +406,9 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
     job->is_resized = record->resized;
     job->is_ps_resized = record->ps_resized;
     run_restore(job, record->run, record->over ? record->sentence : NULL, record->ended);
-    int rc = run_read_past(job, record->past ? record->past : "");
-    if (rc == 0) {
-        rc = fill(r, job, record);
-    }
+    memcpy(job->run.past, record->past, sizeof(record->past));
+    job->run.n_past = record->n_past;
+    int rc = fill(r, job, record);
     if (rc) {
         job_free(r, job);
         return rc;

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "server/core/rdzv.h"
-#include "server/core/run.h"
 #include "server/core/states.h"
 
 struct job;
@@ -31,7 +30,6 @@ struct persist {
     struct rdzv_record record;
     struct rdzv_member *members; /* array with the job's capacity of slots */
     uint16_t *ports; /* ports by row, because a node's own are those of its latest READY */
-    char past[RUNS_TEXT_MAX];
 };
 
 /* Reserves memory for this many rows and slots. Returns 0 or TFE_ENOMEM; arrays that have grown

@@ -26,10 +26,13 @@
 
 #include "common/text/text.h"
 #include "server/core/core.h"
+#include "server/core/epoch.h"
+#include "server/core/handlers.h"
 #include "server/core/job.h"
 #include "server/core/lease.h"
 #include "server/core/node.h"
 #include "server/core/states.h"
+#include "server/core/worker_restart.h"
 
 /* Time limit of a probe: an agent reports within a second; the rest is for the way there and
  * back. */
@@ -349,10 +352,10 @@ void probe_ready(struct rdzv *r, struct node *node, bool answering)
     try_address(r, node);
 }
 
-/* Writes the reason for a refusal. Precondition: called for at most one node per step, because
- * there is one buffer. */
-static void write_unreachable_reason(struct rdzv *r, const struct node *node,
-                                     const struct node *prober, enum tfe_probe_result result)
+/* Refuses a node that no other node reaches: it must use another address. prober: the last node
+ * that tried. */
+static void refuse(struct rdzv *r, struct node *node, const struct node *prober,
+                   enum tfe_probe_result result)
 {
     text_setf(r->sentence, sizeof(r->sentence),
               "no other node of job %s reaches this one at %s:%u, tried for %llu s (node %s: %s); "
@@ -360,18 +363,19 @@ static void write_unreachable_reason(struct rdzv *r, const struct node *node,
               node->job->name.text, node->ready.host, node->ready.ports[0],
               (unsigned long long)tfe_mono_sub(r->now, node->probing.failing_since) / 1000,
               prober->name, msg_probe_result_name(result));
+    node_refuse(r, node, REFUSAL_ADDRESS_UNREACHABLE);
 }
 
 /* Handles a probe in which no node reached the address. prober: the node whose result this is, or
  * NULL if the remaining ones did not answer. */
-static enum probe_news not_reached(struct rdzv *r, struct node *node, const struct node *prober,
-                                   enum tfe_probe_result result)
+static void not_reached(struct rdzv *r, struct node *node, const struct node *prober,
+                        enum tfe_probe_result result)
 {
     struct probing *p = &node->probing;
     if (p->n_verifiers > 0 || !answers_now(node)) {
         /* it was reached before, or was ordered to stop answering, possibly before it was probed */
         stop_answering(r, node);
-        return PROBE_NO_NEWS;
+        return;
     }
     if (tfe_mono_is_never(p->failing_since)) {
         p->failing_since = p->began;
@@ -380,16 +384,14 @@ static enum probe_news not_reached(struct rdzv *r, struct node *node, const stru
     ready_set(node, 0);
     uint32_t limit = r->config.probe_ms;
     if (prober && tfe_mono_sub(r->now, p->failing_since) >= limit) {
-        write_unreachable_reason(r, node, prober, result);
-        return PROBE_UNREACHABLE;
+        refuse(r, node, prober, result);
+    } else {
+        again_in(r, node, limit / 4 < RETRY_MS ? limit / 4 + 1 : RETRY_MS);
     }
-    again_in(r, node, limit / 4 < RETRY_MS ? limit / 4 + 1 : RETRY_MS);
-    return PROBE_NO_NEWS;
 }
 
-static enum probe_news handle_address_result(struct rdzv *r, struct node *node,
-                                             const struct node *prober,
-                                             enum tfe_probe_result result)
+static void handle_address_result(struct rdzv *r, struct node *node, const struct node *prober,
+                                  enum tfe_probe_result result)
 {
     struct probing *p = &node->probing;
     if (result == PROBE_ANSWERED_OURS) {
@@ -404,10 +406,9 @@ static enum probe_news handle_address_result(struct rdzv *r, struct node *node,
         bool succeeded = p->succeeded;
         end(r, node, false);
         if (!succeeded) {
-            return not_reached(r, node, prober, result);
+            not_reached(r, node, prober, result);
         }
     }
-    return PROBE_NO_NEWS;
 }
 
 struct tfe_mono probe_stop_answering(struct rdzv *r, struct job *job)
@@ -524,7 +525,7 @@ void probe_suspect(struct rdzv *r, struct node *node)
     try_suspect(r, node);
 }
 
-static enum probe_news conclude_suspect(struct rdzv *r, struct node *node, bool timed_out)
+static void conclude_suspect(struct rdzv *r, struct node *node, bool timed_out)
 {
     struct probing *p = &node->probing;
     end(r, node, timed_out);
@@ -533,15 +534,17 @@ static enum probe_news conclude_suspect(struct rdzv *r, struct node *node, bool 
         if (can_be || may_have_proof(node)) {
             again_in(r, node, retry_delay_ms(r, p));
         }
-        return PROBE_NO_NEWS;
+        return;
     }
     send_trace(r, TRACE_NODE_DEAD, node->job, node, 0, p->by.text);
-    return PROBE_DEAD;
+    slot_prove_dead(node);
+    if (node->job->state == JOB_RUNNING && !node->job->success.is_here) {
+        worker_lose(r, node, CAUSE_NODE_LOST);
+    }
 }
 
-static enum probe_news handle_suspect_result(struct rdzv *r, struct node *node,
-                                             const struct node *prober,
-                                             enum tfe_probe_result result)
+static void handle_suspect_result(struct rdzv *r, struct node *node, const struct node *prober,
+                                  enum tfe_probe_result result)
 {
     struct probing *p = &node->probing;
     if (result != PROBE_REFUSED) {
@@ -550,20 +553,24 @@ static enum probe_news handle_suspect_result(struct rdzv *r, struct node *node,
         p->succeeded = true;
         p->by = prober->id;
     }
-    return p->n_answered == p->n_asked ? conclude_suspect(r, node, false) : PROBE_NO_NEWS;
+    if (p->n_answered == p->n_asked) {
+        conclude_suspect(r, node, false);
+    }
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-enum probe_news probe_handle_result(struct rdzv *r, struct node *prober,
-                                    const struct msg_probed *probed, struct node **ret)
+int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *probed)
 {
     struct node key;
     key.probing.id = probed->probe;
+    if (probed->result < PROBE_ANSWERED_OURS || probed->result > PROBE_REFUSED) {
+        return TFE_EINVAL;
+    }
     prober->probing.is_mute = false;
     struct node *node = probed->probe ? RB_FIND(probe_tree, &prober->job->probes, &key) : NULL;
     if (!node) {
-        return PROBE_NO_NEWS; /* too late: the node has reconnected, or the epoch has changed */
+        return 0; /* too late: the node has reconnected, or the epoch has changed */
     }
     struct probing *p = &node->probing;
     uint32_t place = 0;
@@ -571,40 +578,45 @@ enum probe_news probe_handle_result(struct rdzv *r, struct node *prober,
         place++;
     }
     if (place == p->n_asked || p->asked[place].has_answered) {
-        return PROBE_NO_NEWS; /* the prober was not asked */
+        return 0; /* the prober was not asked */
     }
     p->asked[place].has_answered = true;
     p->n_answered++;
     prober->probing.n_probing--;
     job_touch(prober->job);
-    *ret = node;
-    return p->kind == PROBE_ADDRESS ? handle_address_result(r, node, prober, probed->result)
-                                    : handle_suspect_result(r, node, prober, probed->result);
+    if (p->kind == PROBE_ADDRESS) {
+        handle_address_result(r, node, prober, probed->result);
+    } else {
+        handle_suspect_result(r, node, prober, probed->result);
+    }
+    return 0;
 }
 
-enum probe_news probe_handle_timeout(struct rdzv *r, struct node *node)
+static void end_address_probe(struct rdzv *r, struct node *node)
 {
-    struct probing *p = &node->probing;
-    if (p->id == 0) {
-        if (node_is_connected(node)) {
-            try_address(r, node);
-        } else {
-            try_suspect(r, node);
-        }
-        return PROBE_NO_NEWS;
-    }
-    if (p->kind == PROBE_SUSPECT) {
-        return conclude_suspect(r, node, true);
-    }
-    bool answered = p->n_answered > 0;
-    bool succeeded = p->succeeded;
+    bool answered = node->probing.n_answered > 0;
     end(r, node, true);
-    if (!succeeded && answered) {
-        return not_reached(r, node, NULL, PROBE_NO_ANSWER);
+    if (node->probing.succeeded) {
+        return;
     }
-    if (!succeeded) {
+    if (answered) {
+        not_reached(r, node, NULL, PROBE_NO_ANSWER);
+    } else {
         /* ask other probers, or accept the node unverified if there are none */
         try_address(r, node);
     }
-    return PROBE_NO_NEWS;
+}
+
+void on_probe_over(struct rdzv *r, struct node *node)
+{
+    job_touch(node->job);
+    if (node->probing.id != 0 && node->probing.kind == PROBE_SUSPECT) {
+        conclude_suspect(r, node, true);
+    } else if (node->probing.id != 0) {
+        end_address_probe(r, node);
+    } else if (node_is_connected(node)) {
+        try_address(r, node);
+    } else {
+        try_suspect(r, node);
+    }
 }

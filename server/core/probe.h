@@ -88,16 +88,4 @@ struct tfe_mono probe_stop_answering(struct rdzv *r, struct job *job);
  * its lease ended. */
 void probe_suspect(struct rdzv *r, struct node *node);
 
-/* What a probe's result means for the probed node. */
-enum probe_news {
-    PROBE_NO_NEWS,
-    PROBE_DEAD,       /* the suspect's trainers are dead */
-    PROBE_UNREACHABLE /* no node has reached it within the time limit: refuse it */
-};
-/* Handles a prober's result. Sets *ret to the probed node if the result is used. */
-enum probe_news probe_handle_result(struct rdzv *r, struct node *prober,
-                                    const struct msg_probed *probed, struct node **ret);
-/* Handles the timer: the probe's time is over, or the next try is due. */
-enum probe_news probe_handle_timeout(struct rdzv *r, struct node *node);
-
 #endif

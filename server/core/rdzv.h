@@ -121,6 +121,18 @@ struct rdzv_member {
     bool taken_over;
 };
 
+/* Maximum number of ended runs whose names are remembered. A late node of an older run counts as a
+ * newcomer. */
+#define RDZV_RUNS_MAX 16
+
+/* An ended run. */
+struct rdzv_run_end {
+    uint32_t run;
+    struct tfe_id key; /* name that the agents gave the run; "" only if it is the last one */
+    enum tfe_result result;
+    struct tfe_wall at; /* time of the end; 0 if unknown */
+};
+
 /* The state that must be durable before any node learns of it: a job and its newest epoch, or the
  * job's end. */
 struct rdzv_record {
@@ -153,8 +165,8 @@ struct rdzv_record {
     struct tfe_wall ended;             /* only if over: time of the end; 0 if unknown */
     const struct rdzv_member *members; /* members in order of their slots */
     uint32_t n_members;
-    /* How earlier named runs ended: a line "RUN KEY RESULT ENDED_MS" for each; "" if none. */
-    const char *past;
+    struct rdzv_run_end past[RDZV_RUNS_MAX]; /* earlier named runs, the oldest first */
+    uint32_t n_past;
 };
 
 /* Ledger row of an epoch: why it began, how long each phase of its start took, how it ended. Unset

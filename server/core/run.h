@@ -6,38 +6,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/error.h"
 #include "common/base/id.h"
 #include "common/base/time.h"
 #include "common/message/msg.h"
+#include "server/core/rdzv.h"
 
 struct job;
 struct rdzv;
 struct text;
-
-/* Maximum number of ended runs whose names are remembered. A late node of an older run counts as a
- * newcomer. */
-#define RUNS_ENDED_MAX 16
-/* Maximum length of a record's line about a run: two numbers, an id, a word and a number. */
-#define RUNS_LINE_MAX (TFE_ID_MAX + 64)
-#define RUNS_TEXT_MAX (RUNS_ENDED_MAX * RUNS_LINE_MAX)
-
-/* An ended run. */
-struct run_end {
-    uint32_t run;
-    struct tfe_id key; /* name that the agents gave the run, or "" */
-    enum tfe_result result;
-    struct tfe_wall at; /* time of the end; 0 if unknown */
-};
 
 /* Runs of a job. Written by run.c. */
 struct run {
     uint32_t number;   /* number of the present run, from 1 */
     struct tfe_id key; /* name that the agents gave the present run, or "" */
     bool is_new;       /* no epoch of the run has been formed yet: the gather window applies */
-    char sentence[MSG_SENTENCE_MAX];     /* reason of the run's end */
-    struct tfe_wall ended;               /* time of the run's end; 0 if unknown */
-    struct run_end past[RUNS_ENDED_MAX]; /* earlier named runs, the oldest first */
+    char sentence[MSG_SENTENCE_MAX];         /* reason of the run's end */
+    struct tfe_wall ended;                   /* time of the run's end; 0 if unknown */
+    struct rdzv_run_end past[RDZV_RUNS_MAX]; /* earlier named runs, the oldest first */
     uint32_t n_past;
 };
 
@@ -51,17 +36,13 @@ void run_restore(struct job *job, uint32_t number, const char *sentence, struct 
 void run_begun(struct job *job);
 
 /* Returns how and when the run ended. Precondition: the job is over. */
-struct run_end run_last(const struct job *job);
+struct rdzv_run_end run_last(const struct job *job);
 /* Returns the earlier ended run of this name, or NULL. The job's last run is not included. */
-const struct run_end *run_find(const struct job *job, const char *key);
-/* Write the earlier runs for a record, and read them back. run_read_past returns TFE_EINVAL if the
- * text is malformed or names a later run. */
-void run_write_past(const struct job *job, char ret[RUNS_TEXT_MAX]);
-int run_read_past(struct job *job, const char *text) TFE_MUST_CHECK;
+const struct rdzv_run_end *run_find(const struct job *job, const char *key);
 /* Appends "job J run N ended RESULT at TIME". */
-void run_describe(struct text *text, const struct job *job, const struct run_end *run);
+void run_describe(struct text *text, const struct job *job, const struct rdzv_run_end *run);
 /* Sends a late node how its run ended, and closes its session. */
-void run_send_end(struct rdzv *r, const struct job *job, const struct run_end *run,
+void run_send_end(struct rdzv *r, const struct job *job, const struct rdzv_run_end *run,
                   uint32_t session);
 
 /* Sets when and why the run ends. sentence NULL keeps the reason. */

@@ -16,6 +16,20 @@
 #define VISIT_DIGEST pack_u64
 #define VISIT_SPEC(name, type, kind, ...) VISIT_##kind(p, &r->spec.name);
 
+static void visit_past(struct pack *p, struct rdzv_run_end *past)
+{
+    const char *key = past->key.text;
+    uint32_t result = past->result;
+    pack_u32(p, &past->run);
+    pack_text(p, &key);
+    pack_u32(p, &result);
+    pack_wall(p, &past->at);
+    past->result = (enum tfe_result)result;
+    if (p->in && p->rc == 0 && id_set(&past->key, key) != 0) {
+        p->rc = TFE_EINVAL;
+    }
+}
+
 static void visit_record(struct pack *p, struct rdzv_record *r)
 {
     uint32_t cause = r->cause;
@@ -41,7 +55,10 @@ static void visit_record(struct pack *p, struct rdzv_record *r)
     pack_u32(p, &result);
     pack_text(p, &r->sentence);
     pack_wall(p, &r->ended);
-    pack_text(p, &r->past);
+    pack_u32(p, &r->n_past);
+    for (uint32_t i = 0; i < r->n_past && i < RDZV_RUNS_MAX; i++) {
+        visit_past(p, &r->past[i]);
+    }
     pack_u32(p, &r->n_members);
     r->cause = (enum tfe_cause)cause;
     r->result = (enum tfe_result)result;
@@ -141,7 +158,7 @@ int job_record_unpack(const char *job, const uint8_t *bytes, size_t n, struct rd
     visit_record(&p, &head);
     const size_t n_members = head.n_members;
     const uint32_t nproc = head.spec.nproc;
-    if (p.rc != 0 || !is_known(&head) || n_members > MSG_NODES_MAX ||
+    if (p.rc != 0 || !is_known(&head) || head.n_past > RDZV_RUNS_MAX || n_members > MSG_NODES_MAX ||
         n_members > (n - p.at) / MEMBER_BYTES_MIN || nproc < 1 || nproc > MSG_NPROC_MAX) {
         return TFE_EINVAL;
     }

@@ -9,8 +9,6 @@ static void disk_keep(struct disk *d, const struct rdzv_record *record)
     d->record.sentence = d->sentence;
     snprintf(d->run_key, sizeof(d->run_key), "%s", record->run_key);
     d->record.run_key = d->run_key;
-    snprintf(d->past, sizeof(d->past), "%s", record->past);
-    d->record.past = d->past;
     d->record.members = d->members;
     for (uint32_t i = 0; i < record->n_members; i++) {
         const struct rdzv_member *m = &record->members[i];

@@ -38,7 +38,6 @@ struct disk {
     struct tfe_id known_to[8][RDZV_KNOWN_TO_MAX];
     char sentence[MSG_SENTENCE_MAX];
     char run_key[TFE_ID_MAX + 1];
-    char past[4096];
 };
 
 #define WORLD_BEGINS 1000000

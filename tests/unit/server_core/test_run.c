@@ -119,24 +119,23 @@ TEST(run_key, is_known_to_a_restarted_server)
     join(next, 0, "x");
     assert_saw(next, "run=3");
     world_free(next);
-    assert_string_equal(disk.past, "1 k1 succeeded 86400000\n");
-    static const char *const bad[] = {"2 k1 succeeded 1\n",
-                                      "0 k1 succeeded 1\n",
-                                      "1 k1 drained 1\n",
-                                      "1 k1 succeeded 1",
-                                      "1 k1 succeeded\n",
-                                      "1 k/1 failed 1\n",
-                                      "1  failed 1\n",
-                                      "x k1 failed 1\n",
-                                      "1 k1 failed -1\n",
-                                      "99999999999999999999 k1 failed 1\n",
-                                      "\n"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    assert_int_equal(disk.record.n_past, 1);
+    assert_int_equal(disk.record.past[0].run, 1);
+    assert_string_equal(disk.record.past[0].key.text, "k1");
+    assert_int_equal(disk.record.past[0].at.ms, 86400000);
+    static const struct rdzv_run_end bad[] = {
+        {2, {"k1"}, RESULT_SUCCEEDED, {1}}, {0, {"k1"}, RESULT_SUCCEEDED, {1}},
+        {1, {"k1"}, RESULT_DRAINED, {1}},   {1, {"k/1"}, RESULT_FAILED, {1}},
+        {1, {""}, RESULT_FAILED, {1}},      {1, {"k1"}, RESULT_FAILED, {-1}}};
+    for (size_t i = 0; i <= sizeof(bad) / sizeof(bad[0]); i++) {
+        struct rdzv_record record = disk.record;
         next = a_world(1, 1);
-        disk.record.past = bad[i];
-        if (rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record) != TFE_EINVAL) {
-            fail_msg("taken: %s", bad[i]);
+        if (i < sizeof(bad) / sizeof(bad[0])) {
+            record.past[0] = bad[i];
+        } else {
+            record.n_past = RDZV_RUNS_MAX + 1;
         }
+        assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &record), TFE_EINVAL);
         world_free(next);
     }
     world_free(w);

@@ -28,39 +28,41 @@ const struct rdzv_record *a_record(struct sample *s, const char *job, uint64_t e
     }
     memset(s->known_to[2].text, 'x', TFE_ID_MAX); /* the longest node id */
     s->known_to[2].text[TFE_ID_MAX] = '\0';
-    s->record = (struct rdzv_record){.sequence = sequence,
-                                     .job = job,
-                                     .spec.min_nodes = 1,
-                                     .spec.max_nodes = 65536,
-                                     .spec.nproc = 2,
-                                     .spec.max_restarts = 4294967295u,
-                                     .spec.gather_ms = 1,
-                                     .spec.grow_wait_ms = 2,
-                                     .spec.stop_grace_ms = 3,
-                                     .spec.elastic_timeout_ms = 4,
-                                     .spec.chief_grace_ms = 5,
-                                     .spec.no_grow = true,
-                                     .spec.retry_start = true,
-                                     .spec.script_digest = 0xfedcba9876543210ull,
-                                     .resized = true,
-                                     .ps_resized = true,
-                                     .epoch_ps = 2,
-                                     .run = 7,
-                                     .run_key = "key-1",
-                                     .restarts = 9,
-                                     .failed_epochs = 4,
-                                     .backoff_ms = 60000,
-                                     .has_progressed = true,
-                                     .predecessor = predecessor,
-                                     .epoch = epoch,
-                                     .cause = CAUSE_JOINED,
-                                     .ttl_ms = 10000,
-                                     .fence_ms = 300000,
-                                     .fenced = true,
-                                     .sentence = "",
-                                     .past = "1 key-0 failed 17\n",
-                                     .members = s->members,
-                                     .n_members = 2};
+    s->record = (struct rdzv_record){
+        .sequence = sequence,
+        .job = job,
+        .spec.min_nodes = 1,
+        .spec.max_nodes = 65536,
+        .spec.nproc = 2,
+        .spec.max_restarts = 4294967295u,
+        .spec.gather_ms = 1,
+        .spec.grow_wait_ms = 2,
+        .spec.stop_grace_ms = 3,
+        .spec.elastic_timeout_ms = 4,
+        .spec.chief_grace_ms = 5,
+        .spec.no_grow = true,
+        .spec.retry_start = true,
+        .spec.script_digest = 0xfedcba9876543210ull,
+        .resized = true,
+        .ps_resized = true,
+        .epoch_ps = 2,
+        .run = 7,
+        .run_key = "key-1",
+        .restarts = 9,
+        .failed_epochs = 4,
+        .backoff_ms = 60000,
+        .has_progressed = true,
+        .predecessor = predecessor,
+        .epoch = epoch,
+        .cause = CAUSE_JOINED,
+        .ttl_ms = 10000,
+        .fence_ms = 300000,
+        .fenced = true,
+        .sentence = "",
+        .past = {{.run = 1, .key = {"key-0"}, .result = RESULT_FAILED, .at = {17}}},
+        .n_past = 1,
+        .members = s->members,
+        .n_members = 2};
     return &s->record;
 }
 
@@ -79,7 +81,7 @@ int hear(void *ctx, const struct rdzv_record *r, const char *fault)
     at += (size_t)snprintf(
         heard->text + at, cap - at,
         "%s seq=%llu run=%u/%s epoch=%llu>%llu %s sizes=%u:%ux%u wishes=%u,%u,%u,%u,%u,%u%s "
-        "digest=%llx restarts=%u row=%u/%u%s ttl=%u fence=%u%s over=%d/%d/%s/%s/%lld:",
+        "digest=%llx restarts=%u row=%u/%u%s ttl=%u fence=%u%s over=%d/%d/%s/%u %s %d %lld/%lld:",
         r->job, (unsigned long long)r->sequence, (unsigned)r->run, r->run_key,
         (unsigned long long)r->predecessor, (unsigned long long)r->epoch, msg_cause_name(r->cause),
         (unsigned)r->spec.min_nodes, (unsigned)r->spec.max_nodes, (unsigned)r->spec.nproc,
@@ -90,7 +92,8 @@ int hear(void *ctx, const struct rdzv_record *r, const char *fault)
         (unsigned long long)r->spec.script_digest, (unsigned)r->restarts,
         (unsigned)r->failed_epochs, (unsigned)r->backoff_ms, r->has_progressed ? "+" : "",
         (unsigned)r->ttl_ms, (unsigned)r->fence_ms, r->fenced ? "+" : "", r->over, (int)r->result,
-        r->sentence, r->past, (long long)r->ended.ms);
+        r->sentence, (unsigned)r->past[0].run, r->past[0].key.text, (int)r->past[0].result,
+        (long long)r->past[0].at.ms, (long long)r->ended.ms);
     for (uint32_t i = 0; i < r->n_members; i++) {
         const struct rdzv_member *m = &r->members[i];
         at +=
