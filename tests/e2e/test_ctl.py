@@ -85,8 +85,7 @@ def test_options_may_stand_before_and_behind_verb_and_operands(server, state_dir
 @pytest.mark.parametrize("arguments, words", [
     (["stauts"], ['"status"']), ([], ["-h"]), (["status", "a", "b"], ["usage"]), (["status", "--jsn"], ["--json"]),
     (["status", "a/b"], ["a/b"]), (["--rdzv-endpoint", ":::", "status"], []), (["status", "--timeout", "soon"], ["soon"])])
-def test_usage_errors_exit_2(server, ctl, arguments, words):
-    server()
+def test_usage_errors_exit_2(ctl, arguments, words):
     done = ctl(*arguments)
     assert done.returncode == 2
     assert done.stdout == "" and len(done.stderr.splitlines()) == 1
@@ -155,11 +154,10 @@ def test_wrong_token_is_77_and_reveals_nothing(server, tmp_path, ctl):
 
 
 @pytest.mark.parametrize("token", ["tfe1_observer_short", "hello", ""])
-def test_what_is_no_token_is_77_without_a_connection(server, ctl, tmp_path, token):
-    server()
+def test_what_is_no_token_is_77_without_a_connection(ctl, tmp_path, token):
     path = tmp_path / "token"
     path.write_text(token)
-    done = ctl("status", "--token-file", str(path))
+    done = ctl("status", "--rdzv-endpoint=127.0.0.1:1", "--token-file", str(path))
     assert done.returncode == 77 and len(done.stderr.splitlines()) == 1
 
 

@@ -219,19 +219,20 @@ def test_other_signals_end_the_agent_and_all_below_it(server, fleet, heard, stat
     assert [pid for number, (_, below) in started.items() for pid in nothing_left(below, guards[number])] == []
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_harmless_signals_change_nothing(server, fleet, state):
+def test_harmless_signals_change_nothing(server, fleet):
     server(*CALM)
-    agent, below = in_state(fleet, state, "harmless")
-    for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGTSTP, signal.SIGSTOP):
-        agent.send(number)
-    time.sleep(0.1)
-    agent.send(signal.SIGCONT)
+    started = [in_state(fleet, state, f"harmless-{state}") for state in STATES]
+    for agent, _ in started:
+        for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGTSTP, signal.SIGSTOP):
+            agent.send(number)
+        time.sleep(0.1)
+        agent.send(signal.SIGCONT)
     time.sleep(0.3)
-    assert agent.process.poll() is None and all(is_alive(pid) for pid in below)
-    agent.send(signal.SIGTERM)
-    assert agent.wait(10) == 143
-    assert [pid for pid in below if is_alive(pid)] == []
+    assert all(agent.process.poll() is None and all(is_alive(pid) for pid in below) for agent, below in started)
+    for agent, _ in started:
+        agent.send(signal.SIGTERM)
+    assert [agent.wait(10) for agent, _ in started] == [143] * len(STATES)
+    assert [pid for _, below in started for pid in below if is_alive(pid)] == []
 
 
 def test_a_signal_that_warns_is_no_end(server, fleet):

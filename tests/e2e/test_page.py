@@ -361,13 +361,16 @@ def test_what_lingers_of_a_job_that_is_over_is_cancelled(server, fleet, ctl, sta
         assert page.said() == []
 
 
+# Waits before its last steps until the page has been looked at.
 SAVES = """
-import sys, time, tfe
+import os, time, tfe
 for step in range(1, 1001):
     time.sleep(0.04)
-    tfe.progress(step, total=1000, metrics={"loss": 2.0 / step})
+    while step == 980 and not os.path.exists({go!r}):
+        time.sleep(0.05)
+    tfe.progress(step, total=1000, metrics=dict(loss=2.0 / step))
     if step % 20 == 0:
-        tfe.checkpoint_saved(step, f"/tmp/none-{step}")
+        tfe.checkpoint_saved(step, "/tmp/none-" + str(step))
         print("saved at", step, flush=True)
 """
 FAILS = "raise KeyError('learning_rate')"
@@ -381,7 +384,7 @@ def test_a_job_is_submitted_on_the_page_and_followed_to_its_end(server, fleet, c
     pool = Pool(fleet, ctl)
     pool.start(1, "--no-standby")
     pool.wait_free(1)
-    for name, words in (("saves.py", SAVES), ("fails.py", FAILS)):
+    for name, words in (("saves.py", SAVES.format(go=str(tmp_path / "go"))), ("fails.py", FAILS)):
         (tmp_path / name).write_text(words)
     spec = {"source": {"path": str(tmp_path)}, "options": {"max-restarts": "0"}}
     with start(state_dir, tmp_path) as web, browser() as page:
@@ -414,6 +417,7 @@ def test_a_job_is_submitted_on_the_page_and_followed_to_its_end(server, fleet, c
         page.wait("document.querySelector('[aria-label=\"Search in logs\"]').dispatchEvent(new Event('input'))"
                   " && [...logs.children].some(line => line.hidden) && [...logs.children].every(line => line.hidden !== /at 20/.test(line.innerText || line.textContent))"
                   " && /\\d+ of \\d+ lines/.test(logs.parentElement.innerText)", what="the lines that match")
+        (tmp_path / "go").touch()
         page.wait("tfe.jobs.get('train')?.state === 'succeeded' && document.querySelector('.acts').innerText === 'Run again'", what="its end")
         page.wait("/ to \\d\\d:\\d\\d:\\d\\d$/.test(document.querySelector('canvas[aria-label^=\"1 nodes\"]')?.ariaLabel)", what="a timeline that has ended")
         assert page.js("return [...document.querySelectorAll('button')].filter(b => /Drain|Evict|Scale|Grow/.test(b.innerText)).length") == 0

@@ -1,5 +1,6 @@
 """tfe-rdzv as a program: files, output, exit, and unauthenticated clients."""
 
+import contextlib
 import os
 import re
 import resource
@@ -46,8 +47,9 @@ def ends(sock):
 # --- start and end ---------------------------------------------------------------------------------
 
 
-def test_first_start_makes_directory_keys_and_tokens(server, state_dir):
-    s = server()
+def test_first_start_makes_directory_keys_and_tokens(server, tmp_path):
+    state_dir = tmp_path / "a" / "b" / "c"
+    s = server(state_dir=state_dir)
     assert mode(state_dir) == 0o700
     assert sorted(p.name for p in state_dir.iterdir()) == FILES
     assert {mode(state_dir / name) for name in FILES} == {0o600}
@@ -57,20 +59,11 @@ def test_first_start_makes_directory_keys_and_tokens(server, state_dir):
         assert re.fullmatch(f"tfe1_{role}_[A-Za-z0-9_-]{{112}}", s.token(role))
 
 
-def test_directory_is_made_with_its_parents(server, tmp_path):
-    server(state_dir=tmp_path / "a" / "b" / "c")
-    assert mode(tmp_path / "a" / "b" / "c") == 0o700
-
-
 def test_stdout_has_the_address_and_the_line_to_join_with(server, state_dir):
     s = server()
     assert s.lines[0] == f"listening on 127.0.0.1:{s.port}"
     assert s.lines[1] == (f"join with: tfe-agent --rdzv-endpoint=127.0.0.1:{s.port} "
                           f"--token-file={state_dir}/agent.token --nnodes=MIN:MAX SCRIPT")
-
-
-def test_advertised_host_is_in_the_join_line(server):
-    assert "--rdzv-endpoint=train.example:" in server("--advertise", "train.example").lines[1]
 
 
 def test_second_start_keeps_keys_and_tokens(server, state_dir):
@@ -161,23 +154,22 @@ def test_usage_errors_exit_2_with_one_sentence(arguments, word, state_dir):
 
 
 def test_options_come_from_the_environment_too(state_dir):
-    assert run_rdzv("--state-dir", state_dir, TFE_TTL="1s").returncode == 2
-    assert "TFE_TTL" in run_rdzv("--state-dir", state_dir, TFE_TTL="1s").stderr
+    done = run_rdzv("--state-dir", state_dir, TFE_TTL="1s")
+    assert done.returncode == 2 and "TFE_TTL" in done.stderr
 
 
-@pytest.mark.parametrize("make", [
-    lambda text: b"", lambda text: text[:-40], lambda text: b"\0" * 100, lambda text: text + b"x",
-    lambda text: text.replace(b"secret ", b"secret 0"), lambda text: bytes([text[0] ^ 1]) + text[1:],
-    lambda text: text[:60] + (b"0" if text[60:61] != b"0" else b"1") + text[61:], lambda text: text * 20])
-def test_damaged_key_file_is_named_and_nothing_overwritten(server, state_dir, make):
+def test_damaged_key_file_is_named_and_nothing_overwritten(server, state_dir):
     server().stop()
     path = state_dir / "server.key"
-    path.write_bytes(make(path.read_bytes()))
-    before = {p.name: p.read_bytes() for p in state_dir.iterdir() if p.name != "lock"}
-    done = run_rdzv("--port", 0, "--state-dir", state_dir)
-    assert done.returncode == 1
-    assert str(path) in done.stderr and "damaged" in done.stderr
-    assert {p.name: p.read_bytes() for p in state_dir.iterdir() if p.name != "lock"} == before
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-40], b"\0" * 100, whole + b"x", whole.replace(b"secret ", b"secret 0"), bytes([whole[0] ^ 1]) + whole[1:],
+                    whole[:60] + (b"0" if whole[60:61] != b"0" else b"1") + whole[61:], whole * 20):
+        path.write_bytes(damaged)
+        before = {p.name: p.read_bytes() for p in state_dir.iterdir() if p.name != "lock"}
+        done = run_rdzv("--port", 0, "--state-dir", state_dir)
+        assert done.returncode == 1
+        assert str(path) in done.stderr and "damaged" in done.stderr
+        assert {p.name: p.read_bytes() for p in state_dir.iterdir() if p.name != "lock"} == before
 
 
 def test_key_file_of_a_later_version_is_left_alone(server, state_dir):
@@ -217,24 +209,17 @@ def captured_flight(s):
         return good.flight
 
 
-@pytest.mark.parametrize("what", ["garbage", "http", "flipped", "replayed", "huge length", "truncated"])
-def test_bad_first_bytes_close_only_their_connection(server, ctl, what):
+def test_bad_first_bytes_close_only_their_connection(server, ctl):
     s = server()
     flight = captured_flight(s)
-    bad = {
-        "garbage": os.urandom(600),
-        "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-        "flipped": flight[:-1] + bytes([flight[-1] ^ 1]),
-        "replayed": flight,
-        "huge length": flight[:30] + b"\xff\xff" + flight[32:],
-        "truncated": flight[:50],
-    }[what]
-    with connect(s.port) as stranger:
-        stranger.sendall(bad)
-        if what == "truncated":
-            stranger.shutdown(socket.SHUT_WR)
-        assert ctl("status").returncode == 0
-        assert ends(stranger) == b""
+    for bad in (os.urandom(600), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", flight[:-1] + bytes([flight[-1] ^ 1]), flight,
+                flight[:30] + b"\xff\xff" + flight[32:], flight[:50]):
+        with connect(s.port) as stranger:
+            stranger.sendall(bad)
+            if len(bad) == 50:
+                stranger.shutdown(socket.SHUT_WR)
+            assert ctl("status").returncode == 0
+            assert ends(stranger) == b""
     assert s.process.poll() is None
 
 
@@ -432,14 +417,16 @@ def test_who_asks_and_does_not_read_is_closed_and_costs_nobody(server, ctl):
             pusher.join(DEADLINE)
             assert not pusher.is_alive()
         finally:
-            greedy.sock.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # the server may have closed it
+                greedy.sock.shutdown(socket.SHUT_RDWR)
             pusher.join()
         agent.send("RENEW", {1: 1})
         assert agent.receive_until("RENEWED")
 
 
-def test_log_formats(server, tmp_path):
-    s = server("--log-level", "info", log_format="logfmt")
+def test_log_format_and_advertised_host_are_chosen(server):
+    s = server("--log-level", "info", "--advertise", "train.example", log_format="logfmt")
+    assert "--rdzv-endpoint=train.example:" in s.lines[1]
     s.stop()
     assert re.search(r"event=listening .*agents_max=\d+", s.log.read_text())
 

@@ -101,95 +101,67 @@ TEST(environment, a_trainer_finds_its_place)
     environment_free(env);
 }
 
-TEST(environment, options_and_above_all_tokens_stay_with_the_agent)
+#define NONE "(none)"
+
+TEST(environment, options_stay_with_the_agent_and_the_user_may_set_the_rest)
 {
-    const char *const base[] = {"TFE_TOKEN=tfe1_secret",
-                                "TFE_TOKEN_FILE=/secret",
-                                "TFE_NNODES=1:4",
-                                "TFE_RDZV_ENDPOINT=secret:1",
-                                "TFE_MAX_RESTARTS=3",
-                                "TFE_STATE_DIR=/secret",
-                                "TFE_SOMETHING_NEW=secret",
-                                "TFE_RANK=99",
-                                "TFE_EPOCH=98",
-                                "TF_CONFIG={\"secret\":1}",
-                                "RANK=97",
-                                "WORLD_SIZE=96",
-                                "LOCAL_RANK=95",
-                                "NUM_WORKERS=94",
-                                "LOCAL_WORLD_SIZE=93",
-                                "TF_GRPC_REUSE_PORT=false",
-                                NULL};
-    struct seat seat;
-    seat_of(&seat, 0);
-    char **env;
-    assert_int_equal(environment_new(base, &seat.place, &env), 0);
-    for (char **at = env; *at; at++) {
-        assert_null(strstr(*at, "secret"));
-        assert_null(strstr(*at, "=9"));
+    static const struct {
+        const char *base[18];
+        const char *wanted[8][2]; /* a name and its value, or NONE */
+        uint32_t rank;
+    } rows_of[] = {
+        /* options, above all tokens, stay with the agent, and so does the place of an outer job */
+        {{"TFE_TOKEN=tfe1_secret", "TFE_TOKEN_FILE=/secret", "TFE_NNODES=1:4",
+          "TFE_RDZV_ENDPOINT=secret:1", "TFE_MAX_RESTARTS=3", "TFE_STATE_DIR=/secret",
+          "TFE_SOMETHING_NEW=secret", "TFE_RANK=99", "TFE_EPOCH=98", "TF_CONFIG={\"secret\":1}",
+          "RANK=97", "WORLD_SIZE=96", "LOCAL_RANK=95", "NUM_WORKERS=94", "LOCAL_WORLD_SIZE=93",
+          "TF_GRPC_REUSE_PORT=false"},
+         {{"TFE_NNODES", NONE},
+          {"TFE_MAX_RESTARTS", NONE},
+          {"TFE_SOCKET", NONE}, /* without a script channel */
+          {"RANK", "0"},
+          {"TF_GRPC_REUSE_PORT", "true"}},
+         0},
+        /* what is set for trainers takes the place of the agent's own */
+        {{"LD_PRELOAD=agents.so", "TFE_SET_LD_PRELOAD=jobs.so", "A=agents", "AB=kept", "TFE_SET_A=",
+          "TFE_SET_RANK=99", "TFE_SET_TFE_TOKEN=x", "TFE_SET_PYTHONUNBUFFERED=0", "TFE_SET_=x"},
+         {{"LD_PRELOAD", "jobs.so"},
+          {"A", ""},
+          {"AB", "kept"},
+          {"RANK", "0"},
+          {"PYTHONUNBUFFERED", "0"},
+          {"TFE_TOKEN", NONE},
+          {"TFE_SET_A", NONE}},
+         0},
+        /* coordinates that the user has set are used instead of the agent's */
+        {{"MASTER_PORT=29500", "TFE_SET_JAX_COORDINATOR_ADDRESS=c:1", "JAX_COORDINATOR_ADDRESS=d:2",
+          "JAX_PROCESS_IDS=x"},
+         {{"MASTER_PORT", "29500"},
+          {"MASTER_ADDR", "10.0.0.1"},
+          {"JAX_COORDINATOR_ADDRESS", "c:1"},
+          {"JAX_PROCESS_ID", "1"},
+          {"KERAS_DISTRIBUTION_JOB_ADDRESSES", "10.0.0.1:4001"}},
+         1},
+        /* ... but not those of an outer job */
+        {{"TFE_EPOCH=7", "MASTER_PORT=29500", "JAX_PROCESS_ID=9", "TFE_SET_MASTER_ADDR=mine"},
+         {{"MASTER_PORT", "4001"}, {"MASTER_ADDR", "mine"}, {"JAX_PROCESS_ID", "1"}},
+         1},
+    };
+    for (size_t i = 0; i < sizeof rows_of / sizeof rows_of[0]; i++) {
+        struct seat seat;
+        char **env;
+        seat_of(&seat, rows_of[i].rank);
+        assert_int_equal(environment_new(rows_of[i].base, &seat.place, &env), 0);
+        for (size_t k = 0; rows_of[i].wanted[k][0]; k++) {
+            const char *value = value_of(env, rows_of[i].wanted[k][0]);
+            assert_string_equal(value ? value : NONE, rows_of[i].wanted[k][1]);
+        }
+        for (char **at = env; *at; at++) {
+            assert_null(strstr(*at, "secret"));
+            assert_null(strstr(*at, "=9"));
+        }
+        environment_free(env);
     }
-    assert_null(value_of(env, "TFE_NNODES"));
-    assert_null(value_of(env, "TFE_MAX_RESTARTS"));
-    assert_null(value_of(env, "TFE_SOCKET")); /* without a script channel */
-    assert_string_equal(value_of(env, "RANK"), "0");
-    assert_string_equal(value_of(env, "TF_GRPC_REUSE_PORT"), "true");
-    environment_free(env);
-}
-
-TEST(environment, what_is_set_for_trainers_takes_the_place_of_the_agents_own)
-{
-    const char *const base[] = {"LD_PRELOAD=agents.so",
-                                "TFE_SET_LD_PRELOAD=jobs.so",
-                                "A=agents",
-                                "AB=kept",
-                                "TFE_SET_A=",
-                                "TFE_SET_RANK=99",
-                                "TFE_SET_TFE_TOKEN=x",
-                                "TFE_SET_PYTHONUNBUFFERED=0",
-                                "TFE_SET_=x",
-                                NULL};
-    struct seat seat;
-    seat_of(&seat, 0);
-    char **env;
-    assert_int_equal(environment_new(base, &seat.place, &env), 0);
-    assert_string_equal(value_of(env, "LD_PRELOAD"), "jobs.so");
-    assert_string_equal(value_of(env, "A"), "");
-    assert_string_equal(value_of(env, "AB"), "kept");
-    assert_string_equal(value_of(env, "RANK"), "0");
-    assert_string_equal(value_of(env, "PYTHONUNBUFFERED"), "0");
-    assert_null(value_of(env, "TFE_TOKEN"));
-    assert_null(value_of(env, "TFE_SET_A"));
-    environment_free(env);
-}
-
-TEST(environment, coordinates_that_the_user_has_set_win_over_the_agents)
-{
-    const char *const base[] = {"MASTER_PORT=29500", "TFE_SET_JAX_COORDINATOR_ADDRESS=c:1",
-                                "JAX_COORDINATOR_ADDRESS=d:2", "JAX_PROCESS_IDS=x", NULL};
-    struct seat seat;
-    seat_of(&seat, 1);
-    char **env;
-    assert_int_equal(environment_new(base, &seat.place, &env), 0);
-    assert_string_equal(value_of(env, "MASTER_PORT"), "29500");
-    assert_string_equal(value_of(env, "MASTER_ADDR"), "10.0.0.1");
-    assert_string_equal(value_of(env, "JAX_COORDINATOR_ADDRESS"), "c:1");
-    assert_string_equal(value_of(env, "JAX_PROCESS_ID"), "1");
-    assert_string_equal(value_of(env, "KERAS_DISTRIBUTION_JOB_ADDRESSES"), "10.0.0.1:4001");
-    environment_free(env);
-}
-
-TEST(environment, coordinates_of_an_outer_job_are_replaced)
-{
-    const char *const base[] = {"TFE_EPOCH=7", "MASTER_PORT=29500", "JAX_PROCESS_ID=9",
-                                "TFE_SET_MASTER_ADDR=mine", NULL};
-    struct seat seat;
-    seat_of(&seat, 1);
-    char **env;
-    assert_int_equal(environment_new(base, &seat.place, &env), 0);
-    assert_string_equal(value_of(env, "MASTER_PORT"), "4001");
-    assert_string_equal(value_of(env, "MASTER_ADDR"), "mine");
-    assert_string_equal(value_of(env, "JAX_PROCESS_ID"), "1");
-    environment_free(env);
 }
 
 TEST(environment, an_evaluator_coordinates_itself_and_ipv6_has_no_brackets_in_master_addr)
@@ -245,111 +217,65 @@ TEST(environment, a_cluster_of_one_has_a_tf_config_too)
     environment_free(env);
 }
 
-/* The same as Kubeflow's training operator sets for this cluster. */
-TEST(environment, where_kubeflows_habits_count_tf_config_follows_them)
+/* Kubeflow's training operator sets the same for these clusters. Only the first worker is called
+ * chief or master, and keys are sorted. */
+TEST(environment, tf_config_and_cluster_follow_the_chosen_environment)
 {
-    static const struct msg_row places[] = {
+    static const struct msg_row five[] = {
         {.rank = 0, .host = "c", .port = 1, .role = TASK_CHIEF},
         {.rank = 1, .host = "p", .port = 2, .role = TASK_PS, .first = 1},
         {.rank = 2, .host = "w", .port = 3, .role = TASK_WORKER, .first = 2},
         {.rank = 3, .host = "w", .port = 4, .role = TASK_WORKER, .first = 2},
         {.rank = 4, .host = "e", .port = 5, .role = TASK_EVALUATOR, .first = 4},
     };
-    static const char kubeflow[] = "TFE_ENVIRONMENT=kubeflow";
-    static const char master[] = "TFE_ENVIRONMENT=kubeflow-master";
-    static const char chief[] = "TFE_ENVIRONMENT=kubeflow-chief";
-    static const char alone[] = "TFE_ENVIRONMENT=kubeflow-alone";
-#define CLUSTER "\"ps\":[\"p:2\"],\"worker\":[\"w:3\",\"w:4\"]}"
-    static const struct {
-        const char *habit;
-        uint32_t rank;
-        const char *wanted;
-    } configs[] = {
-        {kubeflow, 3,
-         "{\"cluster\":{\"chief\":[\"c:1\"]," CLUSTER ",\"task\":{\"type\":\"worker\",\"index\":1},"
-         "\"environment\":\"cloud\"}"},
-        {master, 0,
-         "{\"cluster\":{\"master\":[\"c:1\"]," CLUSTER
-         ",\"task\":{\"type\":\"master\",\"index\":0},"
-         "\"environment\":\"cloud\"}"},
-        {kubeflow, 4,
-         "{\"cluster\":{\"chief\":[\"c:1\"]," CLUSTER
-         ",\"task\":{\"type\":\"evaluator\",\"index\":0},\"environment\":\"cloud\"}"},
-        {"TFE_ENVIRONMENT=tfe", 4,
-         "{\"cluster\":{\"evaluator\":[\"e:5\"]},\"task\":{\"type\":\"evaluator\",\"index\":0}}"},
-        {chief, 3,
-         "{\"cluster\":{\"chief\":[\"c:1\"]," CLUSTER ",\"task\":{\"type\":\"worker\",\"index\":1},"
-         "\"environment\":\"cloud\"}"},
-        {alone, 3, NULL},
-    };
-    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
-        const char *const base[] = {configs[i].habit, NULL};
-        struct agent_place node = {.epoch = 1,
-                                   .run = 1,
-                                   .rank = configs[i].rank,
-                                   .n = 1,
-                                   .has_roles = true,
-                                   .rows = places,
-                                   .n_rows = 4,
-                                   .own = places[configs[i].rank]};
-        struct trainer_place place = {.node = &node, .nproc = 1, .job = "j", .node_id = "n"};
-        char **env;
-        assert_int_equal(environment_new(base, &place, &env), 0);
-        const char *config = value_of(env, "TF_CONFIG");
-        if (configs[i].wanted) {
-            assert_non_null(config);
-            assert_string_equal(config, configs[i].wanted);
-        } else {
-            assert_null(config);
-        }
-        assert_null(value_of(env, "TFE_ENVIRONMENT"));
-        environment_free(env);
-    }
-}
-
-TEST(environment, only_worker_is_called_chief_or_master_and_keys_are_sorted)
-{
-    static const struct msg_row places[] = {
+    static const struct msg_row two[] = {
         {.rank = 0, .host = "w", .port = 1, .role = TASK_WORKER},
         {.rank = 1, .host = "p", .port = 2, .role = TASK_PS, .first = 1},
     };
+#define CONFIG(first, rest, type, index, more)                                                     \
+    "{\"cluster\":{" first rest "},\"task\":{\"type\":\"" type "\",\"index\":" index "}" more "}"
+#define CLOUD ",\"environment\":\"cloud\""
+#define REST "\"ps\":[\"p:2\"],\"worker\":[\"w:3\",\"w:4\"]"
+#define PS ",\"ps\":[\"p:2\"]"
+#define TWO "\"ps\":[\"p:2\"],\"worker\":[\"w:1\"]"
     static const struct {
-        const char *habit, *wanted;
+        const char *habit;
+        const struct msg_row *members;
         uint32_t rank;
+        const char *wanted;
     } configs[] = {
-        {"TFE_ENVIRONMENT=kubeflow-chief",
-         "{\"cluster\":{\"chief\":[\"w:1\"],\"ps\":[\"p:2\"]},"
-         "\"task\":{\"type\":\"chief\",\"index\":0},\"environment\":\"cloud\"}",
-         0},
-        {"TFE_ENVIRONMENT=kubeflow-master",
-         "{\"cluster\":{\"master\":[\"w:1\"],\"ps\":[\"p:2\"]},"
-         "\"task\":{\"type\":\"ps\",\"index\":0},\"environment\":\"cloud\"}",
-         1},
-        {"TFE_ENVIRONMENT=kubeflow",
-         "{\"cluster\":{\"ps\":[\"p:2\"],\"worker\":[\"w:1\"]},"
-         "\"task\":{\"type\":\"worker\",\"index\":0},\"environment\":\"cloud\"}",
-         0},
-        {"A=b",
-         "{\"cluster\":{\"ps\":[\"p:2\"],\"worker\":[\"w:1\"]},"
-         "\"task\":{\"type\":\"worker\",\"index\":0}}",
-         0},
+        {"kubeflow", five, 3, CONFIG("\"chief\":[\"c:1\"],", REST, "worker", "1", CLOUD)},
+        {"kubeflow-master", five, 0, CONFIG("\"master\":[\"c:1\"],", REST, "master", "0", CLOUD)},
+        {"kubeflow", five, 4, CONFIG("\"chief\":[\"c:1\"],", REST, "evaluator", "0", CLOUD)},
+        {"tfe", five, 4, CONFIG("\"evaluator\":[\"e:5\"]", "", "evaluator", "0", "")},
+        {"kubeflow-chief", five, 3, CONFIG("\"chief\":[\"c:1\"],", REST, "worker", "1", CLOUD)},
+        {"kubeflow-alone", five, 3, NULL},
+        {"kubeflow-chief", two, 0, CONFIG("\"chief\":[\"w:1\"]", PS, "chief", "0", CLOUD)},
+        {"kubeflow-master", two, 1, CONFIG("\"master\":[\"w:1\"]", PS, "ps", "0", CLOUD)},
+        {"kubeflow", two, 0, CONFIG(TWO, "", "worker", "0", CLOUD)},
+        {NULL, two, 0, CONFIG(TWO, "", "worker", "0", "")},
     };
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
-        const char *const base[] = {configs[i].habit, NULL};
+        char habit[64];
+        (void)snprintf(habit, sizeof habit, "TFE_ENVIRONMENT=%s", configs[i].habit);
+        const char *const base[] = {configs[i].habit ? habit : NULL, NULL};
         const struct agent_place node = {.epoch = 1,
                                          .run = 1,
                                          .rank = configs[i].rank,
                                          .n = 1,
                                          .has_roles = true,
-                                         .rows = places,
-                                         .n_rows = 2,
-                                         .own = places[configs[i].rank]};
+                                         .rows = configs[i].members,
+                                         .n_rows = configs[i].members == five ? 4 : 2,
+                                         .own = configs[i].members[configs[i].rank]};
         const struct trainer_place place = {.node = &node, .nproc = 1, .job = "j", .node_id = "n"};
         char **env;
         assert_int_equal(environment_new(base, &place, &env), 0);
-        assert_string_equal(value_of(env, "TF_CONFIG"), configs[i].wanted);
-        assert_string_equal(value_of(env, "TFE_CLUSTER"),
-                            "{\"ps\":[\"p:2\"],\"worker\":[\"w:1\"]}");
+        const char *config = value_of(env, "TF_CONFIG");
+        assert_string_equal(config ? config : NONE, configs[i].wanted ? configs[i].wanted : NONE);
+        assert_null(value_of(env, "TFE_ENVIRONMENT"));
+        if (configs[i].members == two) {
+            assert_string_equal(value_of(env, "TFE_CLUSTER"), "{" TWO "}");
+        }
         environment_free(env);
     }
 }

@@ -22,7 +22,7 @@
 enum { OUT, ERR };
 
 /* A sink whose two streams are pipes read by the test, and the data read. */
-struct stage {
+static struct {
     struct event_base *base;
     struct output_ring ring;
     struct output_sink *sink;
@@ -32,66 +32,73 @@ struct stage {
     struct output_show show;
     struct log_writer *logs;
     uint32_t patience_ms;
-};
+    struct output *outputs[64]; /* of trainers, until the end of the test */
+    size_t n_outputs;
+} stage;
 
-static void stage_sink(struct stage *stage)
+static void stage_sink(void)
 {
     struct output_options options = {
-        .base = stage->base,
-        .stdout_fd = stage->fds[OUT][1],
-        .stderr_fd = stage->fds[ERR][1],
-        .show = &stage->show,
-        .logs = stage->logs,
-        .ring = &stage->ring,
-        .patience_ms = stage->patience_ms,
+        .base = stage.base,
+        .stdout_fd = stage.fds[OUT][1],
+        .stderr_fd = stage.fds[ERR][1],
+        .show = &stage.show,
+        .logs = stage.logs,
+        .ring = &stage.ring,
+        .patience_ms = stage.patience_ms,
     };
-    stage->sink = output_sink_new(&options);
+    stage.sink = output_sink_new(&options);
+}
+
+static void outputs_free(void)
+{
+    while (stage.n_outputs > 0) {
+        output_free(stage.outputs[--stage.n_outputs]);
+    }
 }
 
 static int setup(void **state)
 {
-    struct stage *stage = calloc(1, sizeof *stage);
-    stage->base = event_base_new();
-    output_ring_init(&stage->ring, OUTPUT_RING_BYTES);
+    memset(&stage, 0, sizeof stage);
+    stage.base = event_base_new();
+    output_ring_init(&stage.ring, OUTPUT_RING_BYTES);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(pipe2(stage->fds[i], O_CLOEXEC), 0);
-        assert_int_equal(fcntl(stage->fds[i][0], F_SETFL, O_NONBLOCK), 0);
-        stage->text[i] = calloc(1, 1);
+        assert_int_equal(pipe2(stage.fds[i], O_CLOEXEC), 0);
+        assert_int_equal(fcntl(stage.fds[i][0], F_SETFL, O_NONBLOCK), 0);
+        stage.text[i] = calloc(1, 1);
     }
-    output_show_init(&stage->show);
-    stage->patience_ms = 60000; /* so that no line is lost on a slow machine */
-    stage_sink(stage);
-    *state = stage;
+    output_show_init(&stage.show);
+    stage.patience_ms = 60000; /* so that no line is lost on a slow machine */
+    stage_sink();
     return 0;
 }
 
 static int teardown(void **state)
 {
-    struct stage *stage = *state;
-    output_sink_free(stage->sink, 0);
-    output_ring_done(&stage->ring);
+    outputs_free();
+    output_sink_free(stage.sink, 0);
+    output_ring_done(&stage.ring);
     for (int i = 0; i < 2; i++) {
         /* The descriptor is shared, so its flags must not change. */
-        assert_int_equal(fcntl(stage->fds[i][1], F_GETFL) & O_NONBLOCK, 0);
-        close(stage->fds[i][0]);
-        close(stage->fds[i][1]);
-        free(stage->text[i]);
+        assert_int_equal(fcntl(stage.fds[i][1], F_GETFL) & O_NONBLOCK, 0);
+        close(stage.fds[i][0]);
+        close(stage.fds[i][1]);
+        free(stage.text[i]);
     }
-    event_base_free(stage->base);
-    free(stage);
+    event_base_free(stage.base);
     return 0;
 }
 
 /* Reads the available output. */
-static void stage_read(struct stage *stage, int stream)
+static void stage_read(int stream)
 {
     char bytes[65536];
     ssize_t n;
-    while ((n = read(stage->fds[stream][0], bytes, sizeof bytes)) > 0) {
-        stage->text[stream] = realloc(stage->text[stream], stage->n[stream] + (size_t)n + 1);
-        memcpy(stage->text[stream] + stage->n[stream], bytes, (size_t)n);
-        stage->n[stream] += (size_t)n;
-        stage->text[stream][stage->n[stream]] = '\0';
+    while ((n = read(stage.fds[stream][0], bytes, sizeof bytes)) > 0) {
+        stage.text[stream] = realloc(stage.text[stream], stage.n[stream] + (size_t)n + 1);
+        memcpy(stage.text[stream] + stage.n[stream], bytes, (size_t)n);
+        stage.n[stream] += (size_t)n;
+        stage.text[stream][stage.n[stream]] = '\0';
     }
 }
 
@@ -103,17 +110,17 @@ static long ms(void)
 }
 
 /* Runs the event loop until no data has moved for longer than a busy trainer is paused. */
-static void stage_settle(struct stage *stage, bool reading)
+static void stage_settle(bool reading)
 {
     long moved = ms();
     for (int quiet = 0; quiet < 3 || ms() - moved < 6;) {
-        size_t before = stage->n[OUT] + stage->n[ERR];
-        event_base_loop(stage->base, EVLOOP_NONBLOCK);
+        size_t before = stage.n[OUT] + stage.n[ERR];
+        event_base_loop(stage.base, EVLOOP_NONBLOCK);
         if (reading) {
-            stage_read(stage, OUT);
-            stage_read(stage, ERR);
+            stage_read(OUT);
+            stage_read(ERR);
         }
-        if (before == stage->n[OUT] + stage->n[ERR]) {
+        if (before == stage.n[OUT] + stage.n[ERR]) {
             quiet++;
         } else {
             quiet = 0;
@@ -127,12 +134,13 @@ struct trainer {
     int fds[2];
 };
 
-static struct trainer trainer_new(struct stage *stage, uint32_t rank)
+static struct trainer trainer_new(uint32_t rank)
 {
     struct trainer trainer;
     struct output_place place = {.run = 1, .epoch = 1, .rank = rank};
     assert_int_equal(
-        output_new(stage->sink, &place, &trainer.output, &trainer.fds[OUT], &trainer.fds[ERR]), 0);
+        output_new(stage.sink, &place, &trainer.output, &trainer.fds[OUT], &trainer.fds[ERR]), 0);
+    stage.outputs[stage.n_outputs++] = trainer.output;
     return trainer;
 }
 
@@ -152,39 +160,36 @@ static void trainer_end(struct trainer *trainer)
 
 TEST_IN(output, lines_carry_the_rank_and_streams_stay_apart)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 7);
+    struct trainer a = trainer_new(7);
     say(&a, OUT, "one\n\ntwo\n");
     say(&a, ERR, "bad\n");
-    stage_settle(stage, true);
-    assert_string_equal(stage->text[OUT], "[7] one\n[7] \n[7] two\n");
-    assert_string_equal(stage->text[ERR], "[7] bad\n");
+    stage_settle(true);
+    assert_string_equal(stage.text[OUT], "[7] one\n[7] \n[7] two\n");
+    assert_string_equal(stage.text[ERR], "[7] bad\n");
     trainer_end(&a);
-    stage_settle(stage, true);
-    assert_string_equal(stage->text[OUT], "[7] one\n[7] \n[7] two\n");
-    output_free(a.output);
+    stage_settle(true);
+    assert_string_equal(stage.text[OUT], "[7] one\n[7] \n[7] two\n");
 }
 
 TEST_IN(output, two_trainers_never_share_a_line)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 0);
-    struct trainer b = trainer_new(stage, 1);
+    struct trainer a = trainer_new(0);
+    struct trainer b = trainer_new(1);
     for (int i = 0; i < 200; i++) {
         say(&a, OUT, "aaa");
         say(&b, OUT, "bb");
-        stage_settle(stage, true);
+        stage_settle(true);
         say(&b, OUT, "bb\nb");
         say(&a, OUT, "a\n");
         if (i % 3) {
-            stage_settle(stage, true);
+            stage_settle(true);
         }
     }
     trainer_end(&a);
     trainer_end(&b);
-    stage_settle(stage, true);
+    stage_settle(true);
     int lines[2] = {0, 0};
-    for (char *line = strtok(stage->text[OUT], "\n"); line; line = strtok(NULL, "\n")) {
+    for (char *line = strtok(stage.text[OUT], "\n"); line; line = strtok(NULL, "\n")) {
         int rank = line[1] - '0';
         assert_true(rank == 0 || rank == 1);
         assert_int_equal(strspn(line + 4, rank ? "b" : "a"), strlen(line + 4));
@@ -192,54 +197,47 @@ TEST_IN(output, two_trainers_never_share_a_line)
     }
     assert_int_equal(lines[0], 200);
     assert_int_equal(lines[1], 201);
-    output_free(a.output);
-    output_free(b.output);
 }
 
 TEST_IN(output, a_last_line_without_newline_gets_one)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 0);
+    struct trainer a = trainer_new(0);
     say(&a, OUT, "first\nlast");
-    stage_settle(stage, true);
-    assert_string_equal(stage->text[OUT], "[0] first\n");
+    stage_settle(true);
+    assert_string_equal(stage.text[OUT], "[0] first\n");
     trainer_end(&a);
-    stage_settle(stage, true);
-    assert_string_equal(stage->text[OUT], "[0] first\n[0] last\n");
-    output_free(a.output);
+    stage_settle(true);
+    assert_string_equal(stage.text[OUT], "[0] first\n[0] last\n");
 }
 
 TEST_IN(output, the_end_of_the_pipe_ends_the_line_too)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 0);
+    struct trainer a = trainer_new(0);
     say(&a, ERR, "cut");
     close(a.fds[ERR]);
-    stage_settle(stage, true);
-    assert_string_equal(stage->text[ERR], "[0] cut\n");
+    stage_settle(true);
+    assert_string_equal(stage.text[ERR], "[0] cut\n");
     assert_string_equal(output_tail(a.output, true), "cut");
     close(a.fds[OUT]);
-    output_free(a.output);
 }
 
 TEST_IN(output, a_line_over_64_kib_is_cut_into_several)
 {
     enum { SIZE = 150000 };
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 12);
+    struct trainer a = trainer_new(12);
     char *text = malloc(SIZE + 1);
     memset(text, 'x', SIZE);
     text[SIZE - 1] = '\n';
     text[SIZE] = '\0';
     for (int i = 0; i < SIZE; i += 5000) { /* a pipe holds 64 KiB */
         assert_int_equal(write(a.fds[OUT], text + i, 5000), 5000);
-        stage_settle(stage, true);
+        stage_settle(true);
     }
     trainer_end(&a);
-    stage_settle(stage, true);
+    stage_settle(true);
     size_t total = 0;
     int lines = 0;
-    for (char *line = strtok(stage->text[OUT], "\n"); line; line = strtok(NULL, "\n")) {
+    for (char *line = strtok(stage.text[OUT], "\n"); line; line = strtok(NULL, "\n")) {
         assert_memory_equal(line, "[12] ", 5);
         assert_in_range(strlen(line), 6, 65536 + 5);
         total += strlen(line) - 5;
@@ -248,11 +246,10 @@ TEST_IN(output, a_line_over_64_kib_is_cut_into_several)
     assert_int_equal(lines, 3);
     assert_int_equal(total, SIZE - 1);
     free(text);
-    output_free(a.output);
 }
 
 /* Writes numbered lines to a trainer's pipe until it is full and the agent stops reading. */
-static int fill(struct stage *stage, struct trainer *a, int from)
+static int fill(struct trainer *a, int from)
 {
     int n = from;
     assert_int_equal(fcntl(a->fds[OUT], F_SETFL, O_NONBLOCK), 0);
@@ -264,7 +261,7 @@ static int fill(struct stage *stage, struct trainer *a, int from)
             refused = 0;
         } else {
             refused++;
-            stage_settle(stage, false);
+            stage_settle(false);
         }
     }
     return n;
@@ -283,88 +280,81 @@ static void assert_numbered(const char *text, int count)
 
 TEST_IN(output, a_blocked_stdout_blocks_the_trainer_not_the_agent_and_resumes)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 3);
-    struct trainer b = trainer_new(stage, 4);
-    int count = fill(stage, &a, 0);
+    struct trainer a = trainer_new(3);
+    struct trainer b = trainer_new(4);
+    int count = fill(&a, 0);
     /* Capacity: the trainer's pipe (1 MiB, or 64 KiB if that is not allowed), the test's pipe
      * (64 KiB), the queue (256 KiB) and a partial write (64 KiB). */
     size_t size = strlen("line 000000000 of a talkative trainer\n");
     assert_in_range((size_t)count * size, 300 * 1024, 1536 * 1024);
     say(&b, ERR, "another stream goes on\n");
-    event_base_loop(stage->base, EVLOOP_NONBLOCK);
-    event_base_loop(stage->base, EVLOOP_NONBLOCK);
-    stage_read(stage, ERR);
-    assert_string_equal(stage->text[ERR], "[4] another stream goes on\n");
-    stage_settle(stage, true);
-    assert_numbered(stage->text[OUT], count);
-    count = fill(stage, &a, count); /* from the start again */
-    stage_settle(stage, true);
-    assert_numbered(stage->text[OUT], count);
+    event_base_loop(stage.base, EVLOOP_NONBLOCK);
+    event_base_loop(stage.base, EVLOOP_NONBLOCK);
+    stage_read(ERR);
+    assert_string_equal(stage.text[ERR], "[4] another stream goes on\n");
+    stage_settle(true);
+    assert_numbered(stage.text[OUT], count);
+    count = fill(&a, count); /* from the start again */
+    stage_settle(true);
+    assert_numbered(stage.text[OUT], count);
     trainer_end(&a);
     trainer_end(&b);
-    stage_settle(stage, true);
-    assert_numbered(stage->text[OUT], count);
-    output_free(a.output);
-    output_free(b.output);
+    stage_settle(true);
+    assert_numbered(stage.text[OUT], count);
 }
 
 TEST_IN(output, what_an_ended_trainer_left_comes_out_although_stdout_is_blocked)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 3);
-    struct trainer b = trainer_new(stage, 4);
-    int count = fill(stage, &a, 0);
+    struct trainer b = trainer_new(4);
+    struct trainer a = trainer_new(3);
+    int count = fill(&a, 0);
     say(&b, OUT, "1%\r"); /* a progress bar overtakes no line */
-    stage_settle(stage, false);
+    stage_settle(false);
     trainer_end(&a);
-    output_free(a.output);
-    stage_settle(stage, true);
-    assert_numbered(stage->text[OUT], count);
+    output_free(stage.outputs[--stage.n_outputs]); /* of a */
+    stage_settle(true);
+    assert_numbered(stage.text[OUT], count);
     trainer_end(&b);
-    output_free(b.output);
 }
 
 TEST_IN(output, what_is_lost_in_the_end_is_counted)
 {
-    struct stage *stage = *state;
     int printed = 0;
     int count = 0;
     for (int i = 0; i < 20; i++) { /* 64 KiB and more of each, so together above the total limit */
-        struct trainer a = trainer_new(stage, 3);
-        count = fill(stage, &a, 0);
+        struct trainer a = trainer_new(3);
+        count = fill(&a, 0);
         printed += count;
         trainer_end(&a);
-        output_free(a.output);
+        outputs_free();
     }
-    stage_settle(stage, true);
-    assert_in_range(stage->n[OUT], 2000 * 1000, 2600 * 1000);
+    stage_settle(true);
+    assert_in_range(stage.n[OUT], 2000 * 1000, 2600 * 1000);
     /* The newest lines remain. */
-    const char *note = strstr(stage->text[OUT], "tfe-agent: ");
+    const char *note = strstr(stage.text[OUT], "tfe-agent: ");
     assert_non_null(note);
     int lost = atoi(note + strlen("tfe-agent: "));
     int shown = 0;
-    for (const char *at = stage->text[OUT]; (at = strstr(at, "[3] line ")); at++) {
+    for (const char *at = stage.text[OUT]; (at = strstr(at, "[3] line ")); at++) {
         shown++;
     }
     assert_true(lost > 1000);
     assert_int_equal(lost + shown, printed);
     char last[64];
     (void)snprintf(last, sizeof last, "[3] line %09d of a talkative trainer\n", count - 1);
-    assert_string_equal(stage->text[OUT] + stage->n[OUT] - strlen(last), last);
+    assert_string_equal(stage.text[OUT] + stage.n[OUT] - strlen(last), last);
 }
 
 TEST_IN(output, a_descendant_that_keeps_the_pipe_does_not_delay_the_end)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 0);
+    struct trainer a = trainer_new(0);
     say(&a, OUT, "said");
     say(&a, ERR, "why\n");
     output_close(a.output); /* the write ends are still open */
-    stage_settle(stage, true);
-    assert_string_equal(stage->text[OUT], "[0] said\n");
+    stage_settle(true);
+    assert_string_equal(stage.text[OUT], "[0] said\n");
     assert_string_equal(output_tail(a.output, true), "why");
-    output_free(a.output);
+    outputs_free();
     assert_int_equal(write(a.fds[OUT], "x", 1), -1);
     assert_int_equal(errno, EPIPE);
     close(a.fds[OUT]);
@@ -373,8 +363,7 @@ TEST_IN(output, a_descendant_that_keeps_the_pipe_does_not_delay_the_end)
 
 TEST_IN(output, the_tail_is_the_last_twenty_lines_of_stderr)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 0);
+    struct trainer a = trainer_new(0);
     char wanted[512] = "";
     assert_string_equal(output_tail(a.output, true), "");
     for (int i = 0; i < 50; i++) {
@@ -389,37 +378,34 @@ TEST_IN(output, the_tail_is_the_last_twenty_lines_of_stderr)
     trainer_end(&a);
     wanted[strlen(wanted) - 1] = '\0';
     assert_string_equal(output_tail(a.output, true), wanted);
-    output_free(a.output);
 }
 
 TEST_IN(output, the_tail_is_cut_at_its_limit_and_keeps_its_end)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 0);
+    struct trainer a = trainer_new(0);
     char line[1201];
     for (int i = 0; i < 10; i++) {
         memset(line, '0' + i, sizeof line - 2);
         line[sizeof line - 2] = '\n';
         line[sizeof line - 1] = '\0';
         say(&a, ERR, line);
-        stage_settle(stage, true);
+        stage_settle(true);
     }
     trainer_end(&a);
     const char *tail = output_tail(a.output, true);
     assert_int_equal(strlen(tail), MSG_TAIL_MAX - 1);
     assert_int_equal(tail[strlen(tail) - 1], '9');
     assert_int_equal(tail[0], '6');
-    output_free(a.output);
 }
 
 /* Prints an exception and n lines after it, each with this many bytes. */
-static const char *tail_behind_exception(struct stage *stage, const char *exception, int n,
-                                         size_t bytes, bool was_raised)
+static const char *tail_behind_exception(const char *exception, int n, size_t bytes,
+                                         bool was_raised)
 {
     static struct trainer a; /* used until the next call */
     static char tail[MSG_TAIL_MAX];
     char line[5000];
-    a = trainer_new(stage, 0);
+    a = trainer_new(0);
     say(&a, ERR,
         "before\nTraceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
         "W0000 00:00:17.1 1 log.cc:1] some other thread\n");
@@ -428,12 +414,12 @@ static const char *tail_behind_exception(struct stage *stage, const char *except
     strcpy(line + bytes, "\n");
     for (int i = 0; i < n; i++) {
         say(&a, ERR, line);
-        stage_settle(stage, true);
+        stage_settle(true);
     }
     say(&a, ERR, "the end\n");
     trainer_end(&a);
     snprintf(tail, sizeof tail, "%s", output_tail(a.output, was_raised));
-    output_free(a.output);
+    outputs_free();
     return tail;
 }
 
@@ -442,47 +428,44 @@ static const char *tail_behind_exception(struct stage *stage, const char *except
 /* Bug: the last lines of a failed trainer were numbers and did not contain its exception. */
 TEST_IN(output, the_tail_has_the_exception_where_a_tensor_is_printed_behind_it)
 {
-    struct stage *stage = *state;
     const char *no = "errors.InvalidArgumentError: no\n";
-    const char *tail = tail_behind_exception(stage, no, 30, 10, true);
+    const char *tail = tail_behind_exception(no, 30, 10, true);
     assert_memory_equal(tail, RAISED "7777777777\n7", strlen(RAISED) + 12);
     assert_string_equal(tail + strlen(tail) - 8, "\nthe end");
-    tail = tail_behind_exception(stage, no, 9, 4090, true);
+    tail = tail_behind_exception(no, 9, 4090, true);
     /* the tail does not begin within a line */
     assert_memory_equal(tail, RAISED "the end", strlen(RAISED) + 7);
-    tail = tail_behind_exception(stage, no, 1, 10, true);
+    tail = tail_behind_exception(no, 1, 10, true);
     assert_memory_equal(tail, "before\nTraceback", 16); /* everything is included */
     for (int i = 17; i <= 18; i++) {                    /* all but its head, or its frames */
-        tail = tail_behind_exception(stage, no, i, 10, true);
+        tail = tail_behind_exception(no, i, 10, true);
         assert_memory_equal(tail, RAISED "7777777777\n7", strlen(RAISED) + 12);
     }
     /* too far from the end to be the reason */
-    tail = tail_behind_exception(stage, no, 17, 4090, true);
+    tail = tail_behind_exception(no, 17, 4090, true);
     assert_null(strstr(tail, "Error"));
-    tail = tail_behind_exception(stage, no, 30, 10, false);
+    tail = tail_behind_exception(no, 30, 10, false);
     assert_null(strstr(tail, "Error"));
 }
 
 TEST_IN(output, the_tail_has_the_beginning_of_an_exception_that_is_one_long_line)
 {
-    struct stage *stage = *state;
     char line[6000] = "ValueError: ";
     memset(line + strlen(line), '7', 5000);
-    const char *tail = tail_behind_exception(stage, line, 1, 10, true);
+    const char *tail = tail_behind_exception(line, 1, 10, true);
     assert_memory_equal(tail, "Traceback (most recent call last):\nValueError: 777", 50);
     assert_non_null(strstr(tail, "\nthe end"));
 }
 
 TEST_IN(output, the_tail_has_neither_torchs_prefix_nor_the_frames_of_an_abort)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 0);
+    struct trainer a = trainer_new(0);
     say(&a, ERR,
         "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"x.py\", line 1, in f\n"
         "[rank0]: RuntimeError: lost\n[rank0] kept\n[rank]: kept\nF1129 client.h:80] fatal\n");
     for (int i = 0; i < 30; i++) {
         say(&a, ERR, "    @     0x7fde6ae40634  absl::lts_20260107::SendToLog()\n");
-        stage_settle(stage, true);
+        stage_settle(true);
     }
     say(&a, ERR, "    @ home\n");
     trainer_end(&a);
@@ -490,14 +473,12 @@ TEST_IN(output, the_tail_has_neither_torchs_prefix_nor_the_frames_of_an_abort)
                         "Traceback (most recent call last):\n  File \"x.py\", line 1, in f\n"
                         "RuntimeError: lost\n[rank0] kept\n[rank]: kept\nF1129 client.h:80] fatal\n"
                         "    @ home");
-    output_free(a.output);
 }
 
 TEST_IN(output, a_cut_tail_begins_with_a_whole_character)
 {
-    struct stage *stage = *state;
     for (int shift = 0; shift < 3; shift++) {
-        struct trainer a = trainer_new(stage, 0);
+        struct trainer a = trainer_new(0);
         for (int i = 0; i < 2000; i++) {
             say(&a, ERR, "\xE2\x82\xAC");
         }
@@ -506,61 +487,57 @@ TEST_IN(output, a_cut_tail_begins_with_a_whole_character)
         const char *tail = output_tail(a.output, true);
         assert_memory_equal(tail, "\xE2\x82\xAC", 3);
         assert_in_range(strlen(tail), MSG_TAIL_MAX - 3, MSG_TAIL_MAX - 1);
-        output_free(a.output);
+        outputs_free();
     }
 }
 
 TEST_IN(output, binary_garbage_passes_and_is_tamed_in_the_tail)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 0);
+    struct trainer a = trainer_new(0);
     static const char garbage[] = "a\0b\x1b[31m\x7f\xff\t\r\nend\n";
     assert_int_equal(write(a.fds[ERR], garbage, sizeof garbage - 1), sizeof garbage - 1);
     trainer_end(&a);
-    stage_settle(stage, true);
-    assert_memory_equal(stage->text[ERR], "[0] a\0b\x1b[31m\x7f\xff\t\r\n[0] end\n",
+    stage_settle(true);
+    assert_memory_equal(stage.text[ERR], "[0] a\0b\x1b[31m\x7f\xff\t\r\n[0] end\n",
                         sizeof garbage - 1 + 8);
     assert_string_equal(output_tail(a.output, true), "a b [31m \xff  \nend");
-    output_free(a.output);
 }
 
 TEST_IN(output, a_reader_that_goes_away_stops_nobody)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 0);
-    close(stage->fds[OUT][0]);
+    struct trainer a = trainer_new(0);
+    close(stage.fds[OUT][0]);
     for (int i = 0; i < 100; i++) {
         char text[8193];
         memset(text, 'x', sizeof text - 1);
         text[8191] = '\n';
         text[8192] = '\0';
         say(&a, OUT, text); /* would block forever without a reader */
-        stage_settle(stage, false);
+        stage_settle(false);
     }
     trainer_end(&a);
-    output_free(a.output);
-    stage->fds[OUT][0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    outputs_free();
+    stage.fds[OUT][0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 TEST_IN(output, files_and_sockets_take_lines_too)
 {
-    struct stage *stage = *state;
     char name[] = "/tmp/tfe-agent-XXXXXX";
     int file = mkostemp(name, O_CLOEXEC);
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    struct output_options options = {.base = stage->base,
+    struct output_options options = {.base = stage.base,
                                      .stdout_fd = file,
                                      .stderr_fd = pair[1],
-                                     .show = &stage->show,
-                                     .ring = &stage->ring};
+                                     .show = &stage.show,
+                                     .ring = &stage.ring};
     struct output_sink *sink = output_sink_new(&options);
-    struct output_sink *kept = stage->sink;
-    stage->sink = sink;
-    struct trainer a = trainer_new(stage, 2);
+    struct output_sink *kept = stage.sink;
+    stage.sink = sink;
+    struct trainer a = trainer_new(2);
     say(&a, OUT, "into a file\n");
     say(&a, ERR, "into a socket\n");
-    stage_settle(stage, false);
+    stage_settle(false);
     char text[64] = "";
     assert_int_equal(pread(file, text, sizeof text - 1, 0), 16);
     assert_string_equal(text, "[2] into a file\n");
@@ -576,14 +553,14 @@ TEST_IN(output, files_and_sockets_take_lines_too)
             refused = 0;
         } else {
             refused++;
-            stage_settle(stage, false);
+            stage_settle(false);
         }
     }
     assert_in_range(count, 1000, 100000);
     trainer_end(&a);
-    output_free(a.output);
+    outputs_free();
     output_sink_free(sink, 0);
-    stage->sink = kept;
+    stage.sink = kept;
     unlink(name);
     close(file);
     close(pair[0]);
@@ -592,16 +569,15 @@ TEST_IN(output, files_and_sockets_take_lines_too)
 
 TEST_IN(output, freeing_the_sink_writes_what_is_queued_but_not_for_ever)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 3);
-    int count = fill(stage, &a, 0);
+    struct trainer a = trainer_new(3);
+    int count = fill(&a, 0);
     trainer_end(&a);
-    output_free(a.output);
-    int reader = dup(stage->fds[OUT][0]);
+    outputs_free();
+    int reader = dup(stage.fds[OUT][0]);
     pid_t pid = fork();
     if (pid == 0) { /* a reader that starts late */
         fcntl(reader, F_SETFL, 0);
-        close(stage->fds[OUT][1]);
+        close(stage.fds[OUT][1]);
         ssize_t n;
         char bytes[4096];
         size_t total = 0;
@@ -610,28 +586,27 @@ TEST_IN(output, freeing_the_sink_writes_what_is_queued_but_not_for_ever)
         }
         _exit(total == (size_t)count * 42 ? 0 : 1);
     }
-    output_sink_free(stage->sink, 20000);
+    output_sink_free(stage.sink, 20000);
     int status = -1;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     close(reader);
-    fcntl(stage->fds[OUT][0], F_SETFL, O_NONBLOCK);
-    stage_sink(stage);
-    a = trainer_new(stage, 3);
-    fill(stage, &a, 0);
+    fcntl(stage.fds[OUT][0], F_SETFL, O_NONBLOCK);
+    stage_sink();
+    a = trainer_new(3);
+    fill(&a, 0);
     trainer_end(&a);
-    output_free(a.output);
-    output_sink_free(stage->sink, 50); /* without a reader it returns after the timeout */
-    stage_sink(stage);
+    outputs_free();
+    output_sink_free(stage.sink, 50); /* without a reader it returns after the timeout */
+    stage_sink();
 }
 
 TEST_IN(output, a_stream_that_takes_nothing_is_waited_for_only_so_long)
 {
-    struct stage *stage = *state;
-    output_sink_free(stage->sink, 0);
-    stage->patience_ms = 50;
-    stage_sink(stage);
-    struct trainer a = trainer_new(stage, 3);
+    output_sink_free(stage.sink, 0);
+    stage.patience_ms = 50;
+    stage_sink();
+    struct trainer a = trainer_new(3);
     assert_int_equal(fcntl(a.fds[OUT], F_SETFL, O_NONBLOCK), 0);
     long began = ms();
     size_t written = 0;
@@ -641,73 +616,67 @@ TEST_IN(output, a_stream_that_takes_nothing_is_waited_for_only_so_long)
     while (written < 8 * 1024 * 1024) { /* the trainer continues without a reader */
         ssize_t n = write(a.fds[OUT], line, sizeof line);
         written += n > 0 ? (size_t)n : 0;
-        event_base_loop(stage->base, EVLOOP_NONBLOCK);
+        event_base_loop(stage.base, EVLOOP_NONBLOCK);
         assert_true(ms() - began < 20000);
     }
     /* after a stall of the machine, the output may seem complete while the
      * trainer's pipe is full */
     do {
-        stage_settle(stage, true);
+        stage_settle(true);
         assert_true(ms() - began < 40000);
     } while (write(a.fds[OUT], "back\n", 5) != 5);
-    stage_settle(stage, true);
-    const char *note = strstr(stage->text[OUT], "tfe-agent: ");
+    stage_settle(true);
+    const char *note = strstr(stage.text[OUT], "tfe-agent: ");
     assert_non_null(note);
     assert_true(atoi(note + strlen("tfe-agent: ")) > 500);
     trainer_end(&a);
-    output_free(a.output);
 }
 
 TEST_IN(output, of_a_progress_bar_the_newest_is_shown)
 {
-    struct stage *stage = *state;
-    struct trainer a = trainer_new(stage, 0);
+    struct trainer a = trainer_new(0);
     say(&a, ERR, "\r 10%");
     say(&a, ERR, "\r 20%");
-    stage_settle(stage, true);
+    stage_settle(true);
     /* the first progress line is shown at once */
-    assert_string_equal(stage->text[ERR], "[0]  20%\n");
+    assert_string_equal(stage.text[ERR], "[0]  20%\n");
     for (int i = 0; i < 40000; i++) { /* more than a line may hold */
         say(&a, ERR, "\r 30%");
         if (i % 1000 == 0) {
-            stage_settle(stage, true);
+            stage_settle(true);
         }
     }
     say(&a, ERR, "\r100%\nand on\r\n");
     say(&a, OUT, "other style 1%\rother style 2%\r");
-    stage_settle(stage, true);
-    assert_non_null(strstr(stage->text[ERR], "[0] 100%\n[0] and on\r\n"));
-    assert_in_range(stage->n[ERR], 30, 1000);
-    assert_string_equal(stage->text[OUT], "[0] other style 2%\n");
+    stage_settle(true);
+    assert_non_null(strstr(stage.text[ERR], "[0] 100%\n[0] and on\r\n"));
+    assert_in_range(stage.n[ERR], 30, 1000);
+    assert_string_equal(stage.text[OUT], "[0] other style 2%\n");
     trainer_end(&a);
     assert_null(strchr(output_tail(a.output, true), '3')); /* and does not fill the tail */
     assert_non_null(strstr(output_tail(a.output, true), "100%\nand on"));
-    output_free(a.output);
 }
 
 TEST_IN(output, only_what_is_asked_for_comes_out_and_the_tail_is_kept_all_the_same)
 {
-    struct stage *stage = *state;
     struct tfe_reason reason;
-    output_sink_free(stage->sink, 0);
-    assert_int_equal(output_show_tee(&stage->show, "1", &reason), 0);
-    assert_int_equal(output_show_ranks(&stage->show, "0,7-9", &reason), 0);
-    stage_sink(stage);
-    struct trainer a = trainer_new(stage, 7);
-    struct trainer b = trainer_new(stage, 5);
+    output_sink_free(stage.sink, 0);
+    assert_int_equal(output_show_tee(&stage.show, "1", &reason), 0);
+    assert_int_equal(output_show_ranks(&stage.show, "0,7-9", &reason), 0);
+    stage_sink();
+    struct trainer a = trainer_new(7);
+    struct trainer b = trainer_new(5);
     say(&a, OUT, "shown\n");
     say(&a, ERR, "hidden\n");
     say(&b, OUT, "hidden\n");
     say(&b, ERR, "the reason\n");
-    stage_settle(stage, true);
+    stage_settle(true);
     trainer_end(&a);
     trainer_end(&b);
-    stage_settle(stage, true);
-    assert_string_equal(stage->text[OUT], "[7] shown\n");
-    assert_string_equal(stage->text[ERR], "");
+    stage_settle(true);
+    assert_string_equal(stage.text[OUT], "[7] shown\n");
+    assert_string_equal(stage.text[ERR], "");
     assert_string_equal(output_tail(b.output, true), "the reason");
-    output_free(a.output);
-    output_free(b.output);
 }
 
 static const char *file_text(const char *root, const char *stream)
@@ -725,55 +694,54 @@ static const char *file_text(const char *root, const char *stream)
 }
 
 /* Runs the event loop until the log file has this text. */
-static void await_file(struct stage *stage, const char *root, const char *stream, const char *text)
+static void await_file(const char *root, const char *stream, const char *text)
 {
     for (long began = ms(); strcmp(file_text(root, stream), text) != 0;) {
         assert_true(ms() - began < PATIENCE_MS);
-        stage_settle(stage, true);
+        stage_settle(true);
     }
 }
 
 TEST_IN(output, a_log_file_gets_every_byte_once_and_unfinished_lines_at_once)
 {
-    struct stage *stage = *state;
     struct tfe_reason reason;
     struct tfe_id job;
     char root[FOLDER_BYTES];
     folder_make(root);
     assert_int_equal(id_set(&job, "mnist"), 0);
-    output_sink_free(stage->sink, 0);
+    output_sink_free(stage.sink, 0);
     const struct log_writer_options logs = {
-        .root = root, .base = stage->base, .ring = &stage->ring, .job = &job};
-    assert_int_equal(log_writer_new(&logs, &stage->logs, &reason), 0);
-    stage_sink(stage);
-    struct trainer a = trainer_new(stage, 0);
+        .root = root, .base = stage.base, .ring = &stage.ring, .job = &job};
+    assert_int_equal(log_writer_new(&logs, &stage.logs, &reason), 0);
+    stage_sink();
+    struct trainer a = trainer_new(0);
     say(&a, OUT, "begin");
-    await_file(stage, root, "stdout", "begin");
+    await_file(root, "stdout", "begin");
     say(&a, OUT, " and");
-    await_file(stage, root, "stdout", "begin and");
+    await_file(root, "stdout", "begin and");
     say(&a, OUT, " end\nnext\n\n1%");
-    await_file(stage, root, "stdout", "begin and end\nnext\n\n1%");
+    await_file(root, "stdout", "begin and end\nnext\n\n1%");
     for (int i = 2; i < 5; i++) {
         char bar[8];
         (void)snprintf(bar, sizeof bar, "\r%d%%", i);
         say(&a, OUT, bar);
-        stage_settle(stage, true);
+        stage_settle(true);
     }
     say(&a, OUT, "\r100%\nlast");
     say(&a, ERR, "why");
     trainer_end(&a);
-    output_free(a.output);
-    stage_settle(stage, true);
-    output_sink_free(stage->sink, 0);
-    log_writer_free(stage->logs, PATIENCE_MS);
-    stage->logs = NULL;
+    outputs_free();
+    stage_settle(true);
+    output_sink_free(stage.sink, 0);
+    log_writer_free(stage.logs, PATIENCE_MS);
+    stage.logs = NULL;
     assert_string_equal(file_text(root, "stdout"),
                         "begin and end\nnext\n\n1%\r2%\r3%\r4%\r100%\nlast");
     assert_string_equal(file_text(root, "stderr"), "why");
-    assert_non_null(strstr(stage->text[OUT], "[0] begin and end\n[0] next\n[0] \n[0] 2%\n"));
-    assert_non_null(strstr(stage->text[OUT], "\n[0] 100%\n[0] last\n"));
+    assert_non_null(strstr(stage.text[OUT], "[0] begin and end\n[0] next\n[0] \n[0] 2%\n"));
+    assert_non_null(strstr(stage.text[OUT], "\n[0] 100%\n[0] last\n"));
     folder_remove(root);
-    stage_sink(stage);
+    stage_sink();
 }
 
 TEST(output_show, takes_what_torchrun_takes_and_nothing_else)

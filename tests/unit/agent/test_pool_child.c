@@ -237,15 +237,6 @@ TEST_IN(pool_child, that_cannot_begin_says_why)
     assert_non_null(strstr(f.end.message, "enter /no/such/directory"));
 }
 
-TEST_IN(pool_child, leaves_its_directory_empty)
-{
-    start("mkdir d; echo x >d/file; echo x >file; : >$D/made");
-    until_ended();
-    assert_true(is_there("made"));
-    assert_int_not_equal(access(folder_path(scratch_path(f.scratch), "file"), F_OK), 0);
-    assert_int_not_equal(access(folder_path(scratch_path(f.scratch), "d"), F_OK), 0);
-}
-
 TEST_IN(pool_child, is_told_to_leave_when_the_pool_dies)
 {
     const pid_t pool = fork();
@@ -287,15 +278,6 @@ TEST_IN(pool_child, is_hurried_when_it_is_told_again)
     pool_child_stop(f.child, 1000000);
     until_ended();
     assert_int_equal(f.end.code, 11); /* only one SIGTERM */
-}
-
-TEST_IN(pool_child, is_hurried_when_its_time_is_over)
-{
-    start("trap '' TERM; trap 'exit 9' INT; : >$D/up; while :; do sleep 0.02; done");
-    TURN_UNTIL(f.base, is_there("up"));
-    pool_child_stop(f.child, 50);
-    until_ended();
-    assert_int_equal(f.end.code, 9);
 }
 
 TEST_IN(pool_child, takes_what_it_has_started_along)

@@ -36,7 +36,7 @@ int __wrap_connect(int fd, const struct sockaddr *to, socklen_t n)
     return __real_connect(fd, to, n);
 }
 
-struct scene {
+static struct {
     struct event_base *base;
     struct responder *responder;
     struct prober *prober;
@@ -51,85 +51,80 @@ struct scene {
     bool is_remote; /* the address is not one of this machine */
     char death[PROOF_CHARS + 1];
     int n_deaths;
-};
+} s;
 
 static void on_proof(void *ctx, const char *certificate)
 {
-    struct scene *s = ctx;
-    memcpy(s->death, certificate, sizeof s->death);
-    s->n_deaths++;
+    memcpy(s.death, certificate, sizeof s.death);
+    s.n_deaths++;
 }
 
 static void on_done(void *ctx, uint64_t probe, enum tfe_probe_result result)
 {
-    struct scene *s = ctx;
-    assert_true(s->n_results < RESULTS_MAX);
-    s->results[s->n_results].probe = probe;
-    s->results[s->n_results++].result = result;
+    assert_true(s.n_results < RESULTS_MAX);
+    s.results[s.n_results].probe = probe;
+    s.results[s.n_results++].result = result;
 }
 
 /* Reserves ports for epoch 1 that no process answers on. */
-static void scene_init(struct scene *s, uint32_t n)
+static void begin(uint32_t n)
 {
     struct tfe_reason reason;
-    memset(s, 0, sizeof *s);
-    s->n = n;
-    s->base = event_base_new();
-    s->responder = responder_new(s->base, "node-1");
-    s->prober = prober_new(s->base, on_done, on_proof, s);
-    assert_int_equal(ports_new(n, 0, &s->ports, &reason), 0);
-    assert_int_equal(ports_hold(s->ports, 1, false, &s->numbers, &reason), 0);
+    memset(&s, 0, sizeof s);
+    s.n = n;
+    s.base = event_base_new();
+    s.responder = responder_new(s.base, "node-1");
+    s.prober = prober_new(s.base, on_done, on_proof, s);
+    assert_int_equal(ports_new(n, 0, &s.ports, &reason), 0);
+    assert_int_equal(ports_hold(s.ports, 1, false, &s.numbers, &reason), 0);
 }
 
-static void scene_done(struct scene *s)
+static int end(void **state)
 {
-    prober_free(s->prober);
-    responder_free(s->responder);
-    ports_free(s->ports);
-    event_base_free(s->base);
+    prober_free(s.prober);
+    responder_free(s.responder);
+    ports_free(s.ports);
+    event_base_free(s.base);
+    return 0;
 }
 
-static void answer(struct scene *s)
+#define FIXTURE NULL, end
+
+static void answer(void)
 {
     struct tfe_reason reason;
-    assert_int_equal(responder_open(s->responder, s->numbers, s->n, &reason), 0);
+    assert_int_equal(responder_open(s.responder, s.numbers, s.n, &reason), 0);
 }
 
-static void start(struct scene *s, uint64_t id, enum tfe_probe_kind kind, const char *node,
-                  const char *host)
+static void start(uint64_t id, enum tfe_probe_kind kind, const char *node, const char *host)
 {
-    struct msg_probe probe = {.probe = id,
-                              .kind = kind,
-                              .node = node,
-                              .host = host,
-                              .ports = s->numbers,
-                              .n_ports = s->n};
-    assert_int_equal(prober_start(s->prober, &probe, !s->is_remote), 0);
+    struct msg_probe probe = {
+        .probe = id, .kind = kind, .node = node, .host = host, .ports = s.numbers, .n_ports = s.n};
+    assert_int_equal(prober_start(s.prober, &probe, !s.is_remote), 0);
 }
 
-static void turn_until(struct scene *s, int results)
+static void turn_until(int results)
 {
     int64_t give_up = rig_ms() + RIG_PATIENCE_MS;
-    while (s->n_results < results) {
+    while (s.n_results < results) {
         assert_true(rig_ms() < give_up);
-        event_base_loop(s->base, EVLOOP_ONCE);
+        event_base_loop(s.base, EVLOOP_ONCE);
     }
 }
 
-static enum tfe_probe_result probe_at(struct scene *s, enum tfe_probe_kind kind, const char *node,
-                                      const char *host)
+static enum tfe_probe_result probe_at(enum tfe_probe_kind kind, const char *node, const char *host)
 {
-    s->n_results = 0;
-    start(s, 7, kind, node, host);
-    assert_int_equal(s->n_results, 0); /* never during the call */
-    turn_until(s, 1);
-    assert_int_equal(s->results[0].probe, 7);
-    return s->results[0].result;
+    s.n_results = 0;
+    start(7, kind, node, host);
+    assert_int_equal(s.n_results, 0); /* never during the call */
+    turn_until(1);
+    assert_int_equal(s.results[0].probe, 7);
+    return s.results[0].result;
 }
 
-static enum tfe_probe_result probe(struct scene *s, enum tfe_probe_kind kind)
+static enum tfe_probe_result probe(enum tfe_probe_kind kind)
 {
-    return probe_at(s, kind, "node-1", "127.0.0.1");
+    return probe_at(kind, "node-1", "127.0.0.1");
 }
 
 /* Returns a listening socket like a trainer's. */
@@ -144,104 +139,90 @@ static int trainer(uint16_t port, int backlog)
     return fd;
 }
 
-TEST(probe, a_node_that_answers_is_known)
+TEST_IN(probe, a_node_that_answers_is_known)
 {
-    struct scene s;
-    scene_init(&s, 3);
-    answer(&s);
-    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
-    assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", "localhost"), PROBE_ANSWERED_OURS);
+    begin(3);
+    answer();
+    assert_int_equal(probe(PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    assert_int_equal(probe_at(PROBE_ADDRESS, "node-1", "localhost"), PROBE_ANSWERED_OURS);
     /* PROBE_SUSPECT needs only an accepted connection. */
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_ACCEPTED);
-    scene_done(&s);
+    assert_int_equal(probe(PROBE_SUSPECT), PROBE_ACCEPTED);
 }
 
-TEST(probe, never_goes_where_a_member_could_aim_the_fleet)
+TEST_IN(probe, never_goes_where_a_member_could_aim_the_fleet)
 {
     /* Bug: any address in READY was connected to, even of metadata services or local services. */
     static const char *const never[] = {"0.0.0.0", "::", "[::ffff:0.0.0.0]"};
     static const char *const local[] = {"127.0.0.1", "localhost", "::1", "::ffff:127.0.0.1",
                                         "127.1.2.3"};
-    struct scene s;
-    scene_init(&s, 1);
-    answer(&s);
+    begin(1);
+    answer();
     for (size_t i = 0; i < sizeof never / sizeof never[0]; i++) {
-        assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", never[i]), PROBE_NO_ANSWER);
+        assert_int_equal(probe_at(PROBE_ADDRESS, "node-1", never[i]), PROBE_NO_ANSWER);
     }
-    assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", "127.0.0.1"), PROBE_ANSWERED_OURS);
-    assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", "[::ffff:127.0.0.1]"),
-                     PROBE_ANSWERED_OURS);
+    assert_int_equal(probe_at(PROBE_ADDRESS, "node-1", "127.0.0.1"), PROBE_ANSWERED_OURS);
+    assert_int_equal(probe_at(PROBE_ADDRESS, "node-1", "[::ffff:127.0.0.1]"), PROBE_ANSWERED_OURS);
     s.is_remote = true;
     for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
-        assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", local[i]), PROBE_NO_ANSWER);
-        assert_int_equal(probe_at(&s, PROBE_SUSPECT, "node-1", local[i]), PROBE_NO_ANSWER);
+        assert_int_equal(probe_at(PROBE_ADDRESS, "node-1", local[i]), PROBE_NO_ANSWER);
+        assert_int_equal(probe_at(PROBE_SUSPECT, "node-1", local[i]), PROBE_NO_ANSWER);
     }
-    scene_done(&s);
 }
 
-TEST(probe, addresses_of_neighbours_and_groups_are_not_tried)
+TEST_IN(probe, addresses_of_neighbours_and_groups_are_not_tried)
 {
     /* Not a single packet is sent. */
     static const char *const never[] = {"169.254.169.254", "fe80::1", "224.0.0.1",
                                         "255.255.255.255", "ff02::1", "::ffff:169.254.169.254"};
-    struct scene s;
-    scene_init(&s, 1);
+    begin(1);
     connects = 0;
     for (size_t i = 0; i < sizeof never / sizeof never[0]; i++) {
-        assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", never[i]), PROBE_NO_ANSWER);
+        assert_int_equal(probe_at(PROBE_ADDRESS, "node-1", never[i]), PROBE_NO_ANSWER);
     }
     assert_int_equal(connects, 0);
-    scene_done(&s);
 }
 
-TEST(probe, another_node_is_told_apart)
+TEST_IN(probe, another_node_is_told_apart)
 {
-    struct scene s;
-    scene_init(&s, 1);
-    answer(&s);
+    begin(1);
+    answer();
     static const char *const others[] = {"node-2", "node-", "node-11", "n"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        assert_int_equal(probe_at(&s, PROBE_ADDRESS, others[i], "127.0.0.1"), PROBE_ANSWERED_OTHER);
+        assert_int_equal(probe_at(PROBE_ADDRESS, others[i], "127.0.0.1"), PROBE_ANSWERED_OTHER);
     }
-    scene_done(&s);
 }
 
-TEST(probe, a_held_port_refuses_and_so_does_a_closed_responder)
+TEST_IN(probe, a_held_port_refuses_and_so_does_a_closed_responder)
 {
-    struct scene s;
-    scene_init(&s, 2);
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
-    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_REFUSED);
-    answer(&s);
+    begin(2);
+    assert_int_equal(probe(PROBE_SUSPECT), PROBE_REFUSED);
+    assert_int_equal(probe(PROBE_ADDRESS), PROBE_REFUSED);
+    answer();
     responder_close(s.responder);
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
-    scene_done(&s);
+    assert_int_equal(probe(PROBE_SUSPECT), PROBE_REFUSED);
 }
 
-TEST(probe, the_least_of_all_ports_counts)
+TEST_IN(probe, the_least_of_all_ports_counts)
 {
-    struct scene s;
     struct tfe_reason reason;
-    scene_init(&s, 3);
+    begin(3);
     assert_int_equal(responder_open(s.responder, s.numbers, 2, &reason), 0);
-    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_REFUSED);
+    assert_int_equal(probe(PROBE_ADDRESS), PROBE_REFUSED);
     int last = trainer(s.numbers[2], 8);
-    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ACCEPTED); /* silent for a whole second */
+    assert_int_equal(probe(PROBE_ADDRESS), PROBE_ACCEPTED); /* silent for a whole second */
     responder_close(s.responder);
     /* two ports refuse and one accepts */
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_ACCEPTED);
+    assert_int_equal(probe(PROBE_SUSPECT), PROBE_ACCEPTED);
     close(last);
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
-    scene_done(&s);
+    assert_int_equal(probe(PROBE_SUSPECT), PROBE_REFUSED);
 }
 
-TEST(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed)
+TEST_IN(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed)
 {
-    struct scene s;
-    scene_init(&s, 1);
+    begin(1);
     for (int round = 0; round < 50; round++) {
-        answer(&s);
-        assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+        answer();
+        assert_int_equal(probe(PROBE_ADDRESS), PROBE_ANSWERED_OURS);
         responder_close(s.responder);
         int fd = trainer(s.numbers[0], 8);
         for (int i = 0; i < 4; i++) {
@@ -259,18 +240,16 @@ TEST(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed)
         }
         close(fd);
     }
-    scene_done(&s);
 }
 
 /* No connection remains on a port that a trainer without SO_REUSEPORT may bind next. */
-TEST(probe, leaves_the_port_free)
+TEST_IN(probe, leaves_the_port_free)
 {
-    struct scene s;
-    scene_init(&s, 1);
-    answer(&s);
+    begin(1);
+    answer();
     uint16_t number = s.numbers[0];
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+        assert_int_equal(probe(PROBE_ADDRESS), PROBE_ANSWERED_OURS);
     }
     responder_close(s.responder);
     ports_release(s.ports, 1);
@@ -278,37 +257,33 @@ TEST(probe, leaves_the_port_free)
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(number)};
     assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
     close(fd);
-    scene_done(&s);
 }
 
-TEST(probe, who_says_something_else_is_another)
+TEST_IN(probe, who_says_something_else_is_another)
 {
-    struct scene s;
-    scene_init(&s, 1);
+    begin(1);
     int fd = trainer(s.numbers[0], 8);
     static const char *const words[] = {"HTTP/1.1 400 Bad Request\r\n", "tfe1 node node-12\n",
                                         "tfe1 node nod", ""};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         s.n_results = 0;
-        start(&s, 1, PROBE_ADDRESS, "node-1", "127.0.0.1");
+        start(1, PROBE_ADDRESS, "node-1", "127.0.0.1");
         int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
         assert_true(conn >= 0);
         size_t n = strlen(words[i]);
         assert_int_equal(send(conn, words[i], n, 0), n);
         close(conn);
-        turn_until(&s, 1);
+        turn_until(1);
         assert_int_equal(s.results[0].result, n ? PROBE_ANSWERED_OTHER : PROBE_ACCEPTED);
     }
     close(fd);
-    scene_done(&s);
 }
 
-TEST(probe, ours_in_pieces_is_ours)
+TEST_IN(probe, ours_in_pieces_is_ours)
 {
-    struct scene s;
-    scene_init(&s, 1);
+    begin(1);
     int fd = trainer(s.numbers[0], 8);
-    start(&s, 1, PROBE_ADDRESS, "node-1", "127.0.0.1");
+    start(1, PROBE_ADDRESS, "node-1", "127.0.0.1");
     int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
     char line[RESPONDER_LINE_MAX];
     size_t n = responder_line("node-1", line);
@@ -317,22 +292,20 @@ TEST(probe, ours_in_pieces_is_ours)
         assert_int_equal(send(conn, line + i, 1, 0), 1);
         event_base_loop(s.base, EVLOOP_NONBLOCK);
     }
-    turn_until(&s, 1);
+    turn_until(1);
     assert_int_equal(s.results[0].result, PROBE_ANSWERED_OURS);
     close(conn);
     close(fd);
-    scene_done(&s);
 }
 
 /* The result of one port does not end the probe, however early it arrives. */
-TEST(probe, ends_with_its_last_port)
+TEST_IN(probe, ends_with_its_last_port)
 {
-    struct scene s;
     struct tfe_reason reason;
-    scene_init(&s, 2);
+    begin(2);
     assert_int_equal(responder_open(s.responder, s.numbers, 1, &reason), 0);
     int fd = trainer(s.numbers[1], 8);
-    start(&s, 1, PROBE_ADDRESS, "node-1", "127.0.0.1");
+    start(1, PROBE_ADDRESS, "node-1", "127.0.0.1");
     int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
     for (int turn = 0; turn < 20; turn++) { /* the first port has answered long before */
         event_base_loop(s.base, EVLOOP_NONBLOCK);
@@ -341,43 +314,37 @@ TEST(probe, ends_with_its_last_port)
     char line[RESPONDER_LINE_MAX];
     size_t n = responder_line("node-1", line);
     assert_int_equal(send(conn, line, n, 0), n);
-    turn_until(&s, 1);
+    turn_until(1);
     assert_int_equal(s.results[0].result, PROBE_ANSWERED_OURS);
     close(conn);
     close(fd);
-    scene_done(&s);
 }
 
-TEST(probe, only_a_refusal_is_a_refusal)
+TEST_IN(probe, only_a_refusal_is_a_refusal)
 {
     static const int others[] = {ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL, ETIMEDOUT};
-    struct scene s;
-    scene_init(&s, 1);
+    begin(1);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         connects_fail = others[i];
-        assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_NO_ANSWER);
+        assert_int_equal(probe(PROBE_SUSPECT), PROBE_NO_ANSWER);
     }
     connects_fail = ECONNREFUSED;
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    assert_int_equal(probe(PROBE_SUSPECT), PROBE_REFUSED);
     connects_fail = 0;
-    scene_done(&s);
 }
 
-TEST(probe, that_reaches_itself_has_found_nobody)
+TEST_IN(probe, that_reaches_itself_has_found_nobody)
 {
-    struct scene s;
-    scene_init(&s, 1);
+    begin(1);
     connects_to_itself = true;
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_NO_ANSWER);
-    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_NO_ANSWER);
+    assert_int_equal(probe(PROBE_SUSPECT), PROBE_NO_ANSWER);
+    assert_int_equal(probe(PROBE_ADDRESS), PROBE_NO_ANSWER);
     connects_to_itself = false;
-    scene_done(&s);
 }
 
-TEST(probe, nothing_takes_longer_than_a_second)
+TEST_IN(probe, nothing_takes_longer_than_a_second)
 {
-    struct scene s;
-    scene_init(&s, 1);
+    begin(1);
     int fd = trainer(s.numbers[0], 0);
     int clients[8];
     /* Fill the accept queue, so that the kernel drops further connections. */
@@ -389,44 +356,37 @@ TEST(probe, nothing_takes_longer_than_a_second)
         (void)connect(clients[i], (struct sockaddr *)&here, sizeof here);
     }
     int64_t began = rig_ms();
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_NO_ANSWER);
+    assert_int_equal(probe(PROBE_SUSPECT), PROBE_NO_ANSWER);
     assert_in_range(rig_ms() - began, PROBER_MS - 100, PROBER_MS + 5000);
     for (int i = 0; i < 8; i++) {
         close(clients[i]);
     }
     close(fd);
-    scene_done(&s);
 }
 
-TEST(probe, a_name_that_means_nothing_is_no_answer)
+TEST_IN(probe, a_name_that_means_nothing_is_no_answer)
 {
-    struct scene s;
-    scene_init(&s, 1);
-    assert_int_equal(probe_at(&s, PROBE_SUSPECT, "node-1", "no-such-host.invalid"),
-                     PROBE_NO_ANSWER);
-    assert_int_equal(probe_at(&s, PROBE_SUSPECT, "node-1", "255.255.255.255"), PROBE_NO_ANSWER);
-    scene_done(&s);
+    begin(1);
+    assert_int_equal(probe_at(PROBE_SUSPECT, "node-1", "no-such-host.invalid"), PROBE_NO_ANSWER);
+    assert_int_equal(probe_at(PROBE_SUSPECT, "node-1", "255.255.255.255"), PROBE_NO_ANSWER);
 }
 
-TEST(probe, all_64_ports_at_once)
+TEST_IN(probe, all_64_ports_at_once)
 {
-    struct scene s;
-    scene_init(&s, MSG_NPROC_MAX);
-    answer(&s);
-    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    begin(MSG_NPROC_MAX);
+    answer();
+    assert_int_equal(probe(PROBE_ADDRESS), PROBE_ANSWERED_OURS);
     responder_close(s.responder);
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
-    scene_done(&s);
+    assert_int_equal(probe(PROBE_SUSPECT), PROBE_REFUSED);
 }
 
-TEST(probe, more_than_the_server_asks_for_prove_nothing)
+TEST_IN(probe, more_than_the_server_asks_for_prove_nothing)
 {
-    struct scene s;
-    scene_init(&s, 1);
+    begin(1);
     for (uint64_t i = 0; i < PROBER_MAX + 4; i++) {
-        start(&s, i, PROBE_SUSPECT, "node-1", "127.0.0.1");
+        start(i, PROBE_SUSPECT, "node-1", "127.0.0.1");
     }
-    turn_until(&s, PROBER_MAX + 4);
+    turn_until(PROBER_MAX + 4);
     int refused = 0;
     for (int i = 0; i < s.n_results; i++) {
         refused += s.results[i].result == PROBE_REFUSED;
@@ -436,15 +396,14 @@ TEST(probe, more_than_the_server_asks_for_prove_nothing)
     }
     assert_int_equal(refused, PROBER_MAX);
     /* Probes that are in progress at the end are dropped. */
-    start(&s, 1, PROBE_SUSPECT, "node-1", "127.0.0.1");
-    start(&s, 2, PROBE_SUSPECT, "node-1", "localhost");
-    scene_done(&s);
+    start(1, PROBE_SUSPECT, "node-1", "127.0.0.1");
+    start(2, PROBE_SUSPECT, "node-1", "localhost");
 }
 
 #define CERTIFICATE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 /* Probes a guard's port, on which a listener sends this text. */
-static void ask_guard_that_says(struct scene *s, const char *text)
+static void ask_guard_that_says(const char *text)
 {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof here;
@@ -456,52 +415,44 @@ static void ask_guard_that_says(struct scene *s, const char *text)
                                     .kind = PROBE_SUSPECT,
                                     .node = "node-1",
                                     .host = "127.0.0.1",
-                                    .ports = s->numbers,
+                                    .ports = s.numbers,
                                     .n_ports = 1,
                                     .guard_port = ntohs(here.sin_port)};
-    assert_int_equal(prober_start(s->prober, &probe, true), 0);
+    assert_int_equal(prober_start(s.prober, &probe, true), 0);
     int peer = accept(listener, NULL, NULL);
-    turn_until(s, 1); /* the result of the ports, which does not wait for the guard */
-    assert_int_equal(s->n_deaths, 0);
-    assert_int_equal(s->results[0].result, PROBE_REFUSED);
+    turn_until(1); /* the result of the ports, which does not wait for the guard */
+    assert_int_equal(s.n_deaths, 0);
+    assert_int_equal(s.results[0].result, PROBE_REFUSED);
     assert_int_equal(send(peer, text, strlen(text), MSG_NOSIGNAL), strlen(text));
     close(peer);
     close(listener);
     int64_t give_up = rig_ms() + 200;
-    while (s->n_deaths == 0 && rig_ms() < give_up) {
-        event_base_loop(s->base, EVLOOP_NONBLOCK);
+    while (s.n_deaths == 0 && rig_ms() < give_up) {
+        event_base_loop(s.base, EVLOOP_NONBLOCK);
     }
-    assert_int_equal(s->n_results, 1);
+    assert_int_equal(s.n_results, 1);
 }
 
-TEST(probe, a_guards_certificate_comes_beside_what_came_of_the_ports)
-{
-    struct scene s;
-    scene_init(&s, 1);
-    ask_guard_that_says(&s, "tfe1 dead " CERTIFICATE "\n");
-    assert_int_equal(s.n_deaths, 1);
-    assert_string_equal(s.death, CERTIFICATE);
-    scene_done(&s);
-}
-
-TEST(probe, what_else_is_on_a_guards_port_is_no_certificate)
+TEST_IN(probe, only_a_certificate_of_the_guard_counts_and_comes_beside_the_result_of_the_ports)
 {
     static const char *const others[] = {"tfe1 node node-1\n", "tfe1 dead 0123\n", "",
                                          "tfe1 dead " CERTIFICATE "0\n"};
+    begin(1);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        struct scene s;
-        scene_init(&s, 1);
-        ask_guard_that_says(&s, others[i]);
+        s.n_results = 0;
+        ask_guard_that_says(others[i]);
         assert_int_equal(s.n_deaths, 0);
-        scene_done(&s);
     }
+    s.n_results = 0;
+    ask_guard_that_says("tfe1 dead " CERTIFICATE "\n");
+    assert_int_equal(s.n_deaths, 1);
+    assert_string_equal(s.death, CERTIFICATE);
 }
 
-TEST(responder, needs_nothing_from_who_connects_and_survives_the_rude)
+TEST_IN(responder, needs_nothing_from_who_connects_and_survives_the_rude)
 {
-    struct scene s;
-    scene_init(&s, 1);
-    answer(&s);
+    begin(1);
+    answer();
     struct sockaddr_in here = {.sin_family = AF_INET,
                                .sin_port = htons(s.numbers[0]),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -514,35 +465,31 @@ TEST(responder, needs_nothing_from_who_connects_and_survives_the_rude)
         close(fd);
         event_base_loop(s.base, EVLOOP_NONBLOCK);
     }
-    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
-    scene_done(&s);
+    assert_int_equal(probe(PROBE_ADDRESS), PROBE_ANSWERED_OURS);
 }
 
-TEST(responder, opened_anew_lets_go_of_the_ports_before)
+TEST_IN(responder, opened_anew_lets_go_of_the_ports_before)
 {
-    struct scene s;
     struct tfe_reason reason;
-    scene_init(&s, 2);
+    begin(2);
     const uint16_t *numbers = s.numbers;
     s.n = 1;
     assert_int_equal(responder_open(s.responder, numbers, 1, &reason), 0);
     assert_int_equal(responder_open(s.responder, numbers + 1, 1, &reason), 0);
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    assert_int_equal(probe(PROBE_SUSPECT), PROBE_REFUSED);
     s.numbers = numbers + 1;
-    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    assert_int_equal(probe(PROBE_ADDRESS), PROBE_ANSWERED_OURS);
     /* A second close does not close another descriptor. */
     responder_close(s.responder);
     int others = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     responder_close(s.responder);
     assert_int_equal(close(others), 0);
-    scene_done(&s);
 }
 
-TEST(responder, a_port_that_somebody_else_has_is_named)
+TEST_IN(responder, a_port_that_somebody_else_has_is_named)
 {
-    struct scene s;
     struct tfe_reason reason;
-    scene_init(&s, 2);
+    begin(2);
     int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in any = {.sin_family = AF_INET};
     socklen_t n = sizeof any;
@@ -555,6 +502,5 @@ TEST(responder, a_port_that_somebody_else_has_is_named)
     assert_int_equal(responder_open(s.responder, ports, 2, &reason), TFE_ESYS);
     assert_non_null(strstr(reason.text, expected));
     close(other);
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED); /* nothing was left open */
-    scene_done(&s);
+    assert_int_equal(probe(PROBE_SUSPECT), PROBE_REFUSED); /* nothing was left open */
 }

@@ -22,75 +22,77 @@
 #define EPOCH 5
 #define RANK 4 /* of this node's first trainer */
 
-struct stage {
+static struct {
     struct event_base *base;
     struct scripts *scripts;
     char folder[FOLDER_BYTES];
     int told;
     struct msg_progress news[NPROC];
     bool has_trained[NPROC];
-};
+    int fds[4]; /* of scripts, until the end of the test */
+    int n_fds;
+} stage;
 
 static inline void on_progress(void *ctx, uint32_t local, bool has_trained,
                                const struct msg_progress *told)
 {
-    struct stage *stage = ctx;
     assert_in_range(local, 0, NPROC - 1);
     assert_int_equal(told->epoch, EPOCH);
-    stage->told++;
-    stage->news[local] = *told;
-    stage->has_trained[local] = has_trained;
+    stage.told++;
+    stage.news[local] = *told;
+    stage.has_trained[local] = has_trained;
 }
 
 static inline int setup(void **state)
 {
-    struct stage *stage = calloc(1, sizeof(*stage));
-    stage->base = event_base_new();
-    folder_make(stage->folder);
-    struct scripts_options options = {.base = stage->base,
+    memset(&stage, 0, sizeof stage);
+    stage.base = event_base_new();
+    folder_make(stage.folder);
+    struct scripts_options options = {.base = stage.base,
                                       .nproc = NPROC,
-                                      .private_base = stage->folder,
-                                      .checkpoint_dir = folder_path(stage->folder, "model"),
+                                      .private_base = stage.folder,
+                                      .checkpoint_dir = folder_path(stage.folder, "model"),
                                       .state_memory = STATE_MEMORY_AUTO,
-                                      .on_progress = on_progress,
-                                      .ctx = stage};
-    stage->scripts = scripts_new(&options);
-    scripts_begin(stage->scripts, EPOCH, RANK);
-    *state = stage;
+                                      .on_progress = on_progress};
+    stage.scripts = scripts_new(&options);
+    scripts_begin(stage.scripts, EPOCH, RANK);
     return 0;
 }
 
 static inline int teardown(void **state)
 {
-    struct stage *stage = *state;
-    scripts_free(stage->scripts);
-    event_base_free(stage->base);
+    while (stage.n_fds > 0) {
+        (void)close(stage.fds[--stage.n_fds]); /* the test may have closed it before */
+    }
+    scripts_free(stage.scripts);
+    event_base_free(stage.base);
     /* Checks that no file is left. */
-    rmdir(folder_path(stage->folder, "model"));
-    assert_int_equal(rmdir(stage->folder), 0);
-    free(stage);
+    rmdir(folder_path(stage.folder, "model"));
+    assert_int_equal(rmdir(stage.folder), 0);
     return 0;
 }
 
 /* Stores the name of a script's socket in the agent's directory. */
-static inline struct sockaddr_un address_of(const struct stage *stage, int pid)
+static inline struct sockaddr_un address_of(int pid)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    const char *agent = scripts_socket(stage->scripts);
+    const char *agent = scripts_socket(stage.scripts);
     snprintf(at.sun_path, sizeof(at.sun_path), "%.*s/script-%d", (int)(strrchr(agent, '/') - agent),
              agent, pid);
     return at;
 }
 
 /* Returns a script's socket, bound as script-PID and connected to the agent's. */
-static inline int script_open(const struct stage *stage, int pid)
+static inline int script_open(int pid)
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct sockaddr_un own = address_of(stage, pid);
+    struct sockaddr_un own = address_of(pid);
     struct sockaddr_un agent = {.sun_family = AF_UNIX};
-    snprintf(agent.sun_path, sizeof(agent.sun_path), "%s", scripts_socket(stage->scripts));
+    snprintf(agent.sun_path, sizeof(agent.sun_path), "%s", scripts_socket(stage.scripts));
     assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&agent, sizeof(agent)), 0);
+    assert_in_range(stage.n_fds, 0, 3);
+    stage.fds[stage.n_fds++] = fd;
     return fd;
 }
 
@@ -109,13 +111,13 @@ static inline void say_hello(int fd, int rank, int pid, bool listens)
 }
 
 /* Sends a step, and waits until it and all earlier messages have been handled. */
-static inline void say_step(struct stage *stage, int fd, int step)
+static inline void say_step(int fd, int step)
 {
     char text[96];
     snprintf(text, sizeof(text), "{\"type\":\"progress\",\"epoch\":5,\"rank\":4,\"step\":%d}",
              step);
     say(fd, text);
-    TURN_UNTIL(stage->base, stage->news[0].has_step && stage->news[0].step == (uint64_t)step);
+    TURN_UNTIL(stage.base, stage.news[0].has_step && stage.news[0].step == (uint64_t)step);
 }
 
 /* Returns the number of scripts that listen, without their handlers. */
@@ -135,7 +137,7 @@ static inline const char *heard(int fd)
 }
 
 /* Requests memory. Returns the descriptor received, or -1; text receives the reply. */
-static inline int ask_memory(struct stage *stage, int fd, uint64_t bytes, char heard_text[512])
+static inline int ask_memory(int fd, uint64_t bytes, char heard_text[512])
 {
     char text[96];
     union {
@@ -151,7 +153,7 @@ static inline int ask_memory(struct stage *stage, int fd, uint64_t bytes, char h
              EPOCH, RANK, (unsigned long long)bytes);
     say(fd, text);
     ssize_t n = -1;
-    TURN_UNTIL(stage->base, (n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) > 0);
+    TURN_UNTIL(stage.base, (n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) > 0);
     heard_text[n] = '\0';
     int file = -1;
     if (CMSG_FIRSTHDR(&message)) {
@@ -161,22 +163,22 @@ static inline int ask_memory(struct stage *stage, int fd, uint64_t bytes, char h
 }
 
 /* Opens the socket of the next trainer in the slot, as in a new epoch. */
-static inline int next_trainer(struct stage *stage, int pid)
+static inline int next_trainer(int pid)
 {
-    int told = stage->told;
-    scripts_end(stage->scripts);
-    scripts_begin(stage->scripts, EPOCH, RANK);
-    int fd = script_open(stage, pid);
+    int told = stage.told;
+    scripts_end(stage.scripts);
+    scripts_begin(stage.scripts, EPOCH, RANK);
+    int fd = script_open(pid);
     say_hello(fd, RANK, pid, true);
-    TURN_UNTIL(stage->base, stage->told > told);
+    TURN_UNTIL(stage.base, stage.told > told);
     return fd;
 }
 
-static inline void see_save(struct stage *stage, const char *name)
+static inline void see_save(const char *name)
 {
     char dir[128];
     char text[128];
-    snprintf(dir, sizeof(dir), "%s", folder_path(stage->folder, "model"));
+    snprintf(dir, sizeof(dir), "%s", folder_path(stage.folder, "model"));
     mkdir(dir, 0755);
     snprintf(text, sizeof(text), "model_checkpoint_path: \"%s\"\n", name);
     folder_write(folder_path(dir, "checkpoint.tmp"), text);

@@ -7,7 +7,7 @@
 #include "agent/script_channel/checkpoints.h"
 #include "tests/unit/folder.h"
 
-struct stage {
+static struct {
     struct event_base *base;
     struct checkpoints *watch;
     char folder[FOLDER_BYTES];
@@ -16,75 +16,71 @@ struct stage {
     bool has_step;
     uint64_t step;
     uint64_t answers;
-};
+} stage;
 
 static void on_checkpoint(void *ctx, bool has_step, uint64_t step, uint64_t answers)
 {
-    struct stage *stage = ctx;
-    stage->seen++;
-    stage->has_step = has_step;
-    stage->step = step;
-    stage->answers = answers;
+    stage.seen++;
+    stage.has_step = has_step;
+    stage.step = step;
+    stage.answers = answers;
 }
 
 static int setup(void **state)
 {
-    struct stage *stage = calloc(1, sizeof(*stage));
-    stage->base = event_base_new();
-    folder_make(stage->folder);
-    snprintf(stage->dir, sizeof(stage->dir), "%s/run/model", stage->folder);
-    *state = stage;
+    memset(&stage, 0, sizeof stage);
+    stage.base = event_base_new();
+    folder_make(stage.folder);
+    snprintf(stage.dir, sizeof(stage.dir), "%s/run/model", stage.folder);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    struct stage *stage = *state;
-    checkpoints_free(stage->watch);
-    event_base_free(stage->base);
-    folder_remove(stage->folder);
-    free(stage);
+    checkpoints_free(stage.watch);
+    event_base_free(stage.base);
+    folder_remove(stage.folder);
     return 0;
 }
 
-static void make_dirs(struct stage *stage)
+static void make_dirs(void)
 {
-    mkdir(folder_path(stage->folder, "run"), 0755);
-    assert_int_equal(mkdir(stage->dir, 0755), 0);
+    mkdir(folder_path(stage.folder, "run"), 0755);
+    assert_int_equal(mkdir(stage.dir, 0755), 0);
 }
 
-static void start(struct stage *stage)
+static void start(void)
 {
-    stage->watch = checkpoints_new(stage->base, stage->dir, on_checkpoint, stage);
-    checkpoints_begin(stage->watch);
+    stage.watch = checkpoints_new(stage.base, stage.dir, on_checkpoint, NULL);
+    checkpoints_begin(stage.watch);
 }
 
 /* Saves as TensorFlow does: writes the files, then the state file under a temporary
  * name, then renames it. */
-static void begin_save(struct stage *stage, const char *name)
+static void begin_save(const char *name)
 {
     char file[128];
     snprintf(file, sizeof(file), "%s.data-00000-of-00001", name);
-    folder_write(folder_path(stage->dir, file), "weights");
+    folder_write(folder_path(stage.dir, file), "weights");
     snprintf(file, sizeof(file), "%s.index", name);
-    folder_write(folder_path(stage->dir, file), "index");
+    folder_write(folder_path(stage.dir, file), "index");
 }
 
-static void end_save(struct stage *stage, const char *name)
+static void end_save(const char *name)
 {
     char text[256];
     snprintf(text, sizeof(text),
              "model_checkpoint_path: \"%s\"\nall_model_checkpoint_paths: \"%s\"\n", name, name);
-    folder_write(folder_path(stage->dir, "checkpoint.tmp0815"), text);
-    assert_int_equal(rename(folder_path(stage->dir, "checkpoint.tmp0815"),
-                            folder_path(stage->dir, "checkpoint")),
-                     0);
+    folder_write(folder_path(stage.dir, "checkpoint.tmp0815"), text);
+    assert_int_equal(
+        rename(folder_path(stage.dir, "checkpoint.tmp0815"), folder_path(stage.dir, "checkpoint")),
+        0);
 }
 
-static void save(struct stage *stage, const char *name)
+static void save(const char *name)
 {
-    begin_save(stage, name);
-    end_save(stage, name);
+    begin_save(name);
+    end_save(name);
 }
 
 TEST(checkpoint_name, the_newest_stands_first_in_the_state_file)
@@ -176,164 +172,157 @@ TEST(checkpoint_name, an_epoch_is_in_names_that_tfe_has_given)
 
 TEST_IN(checkpoints, the_highest_epoch_that_has_saved_is_found)
 {
-    struct stage *stage = *state;
-    assert_int_equal(checkpoints_epoch(stage->dir), 0); /* does not exist yet */
-    make_dirs(stage);
-    assert_int_equal(checkpoints_epoch(stage->dir), 0);
+    assert_int_equal(checkpoints_epoch(stage.dir), 0); /* does not exist yet */
+    make_dirs();
+    assert_int_equal(checkpoints_epoch(stage.dir), 0);
     static const char *const files[] = {"ckpt-3-9.index", "tfe-epoch-4",
                                         "ckpt-5-10.data-00000-of-00001"};
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         char path[128];
-        snprintf(path, sizeof(path), "%s/%s", stage->dir, files[i]);
+        snprintf(path, sizeof(path), "%s/%s", stage.dir, files[i]);
         int fd = open(path, O_CREAT | O_WRONLY, 0644);
         assert_true(fd >= 0);
         close(fd);
     }
-    assert_int_equal(checkpoints_epoch(stage->dir), 4);
+    assert_int_equal(checkpoints_epoch(stage.dir), 4);
 }
 
 TEST_IN(checkpoints, a_save_is_seen_with_its_step)
 {
-    struct stage *stage = *state;
-    make_dirs(stage);
-    save(stage, "ckpt-1"); /* existed before the agent, so it is not reported */
-    start(stage);
-    turn_a_while(stage->base);
-    assert_int_equal(stage->seen, 0);
-    save(stage, "ckpt-20");
-    TURN_UNTIL(stage->base, stage->seen == 1);
-    assert_true(stage->has_step);
-    assert_int_equal(stage->step, 20);
-    assert_int_equal(stage->answers, 0);
-    save(stage, "best"); /* counts as a save although the name contains no step */
-    TURN_UNTIL(stage->base, stage->seen == 2);
-    assert_false(stage->has_step);
+    make_dirs();
+    save("ckpt-1"); /* existed before the agent, so it is not reported */
+    start();
+    turn_a_while(stage.base);
+    assert_int_equal(stage.seen, 0);
+    save("ckpt-20");
+    TURN_UNTIL(stage.base, stage.seen == 1);
+    assert_true(stage.has_step);
+    assert_int_equal(stage.step, 20);
+    assert_int_equal(stage.answers, 0);
+    save("best"); /* counts as a save although the name contains no step */
+    TURN_UNTIL(stage.base, stage.seen == 2);
+    assert_false(stage.has_step);
 }
 
 TEST_IN(checkpoints, a_directory_may_come_later_go_and_come_back)
 {
-    struct stage *stage = *state;
-    start(stage);
-    make_dirs(stage);
-    save(stage, "ckpt-1"); /* all of it before the event loop handles an event */
-    TURN_UNTIL(stage->base, stage->seen == 1);
-    save(stage, "ckpt-2");
-    TURN_UNTIL(stage->base, stage->seen == 2);
-    folder_remove(stage->dir);
-    turn_a_while(stage->base);
-    assert_int_equal(mkdir(stage->dir, 0755), 0);
-    turn_a_while(stage->base);
-    save(stage, "ckpt-3");
-    TURN_UNTIL(stage->base, stage->seen == 3);
+    start();
+    make_dirs();
+    save("ckpt-1"); /* all of it before the event loop handles an event */
+    TURN_UNTIL(stage.base, stage.seen == 1);
+    save("ckpt-2");
+    TURN_UNTIL(stage.base, stage.seen == 2);
+    folder_remove(stage.dir);
+    turn_a_while(stage.base);
+    assert_int_equal(mkdir(stage.dir, 0755), 0);
+    turn_a_while(stage.base);
+    save("ckpt-3");
+    TURN_UNTIL(stage.base, stage.seen == 3);
     /* The directory was renamed and another one created in its place; changes in the
      * old one are ignored. */
     char away[128];
-    snprintf(away, sizeof(away), "%s", folder_path(stage->folder, "away"));
-    assert_int_equal(rename(stage->dir, away), 0);
-    assert_int_equal(mkdir(stage->dir, 0755), 0);
-    turn_a_while(stage->base);
+    snprintf(away, sizeof(away), "%s", folder_path(stage.folder, "away"));
+    assert_int_equal(rename(stage.dir, away), 0);
+    assert_int_equal(mkdir(stage.dir, 0755), 0);
+    turn_a_while(stage.base);
     folder_write(folder_path(away, "checkpoint"), "model_checkpoint_path: \"ckpt-99\"\n");
-    save(stage, "ckpt-4");
-    TURN_UNTIL(stage->base, stage->seen == 4);
-    assert_int_equal(stage->step, 4);
+    save("ckpt-4");
+    TURN_UNTIL(stage.base, stage.seen == 4);
+    assert_int_equal(stage.step, 4);
     /* The directory and its parents are removed. */
-    folder_remove(folder_path(stage->folder, "run"));
-    turn_a_while(stage->base);
-    make_dirs(stage);
-    turn_a_while(stage->base);
-    save(stage, "ckpt-5");
-    TURN_UNTIL(stage->base, stage->seen == 5);
+    folder_remove(folder_path(stage.folder, "run"));
+    turn_a_while(stage.base);
+    make_dirs();
+    turn_a_while(stage.base);
+    save("ckpt-5");
+    TURN_UNTIL(stage.base, stage.seen == 5);
 }
 
 TEST_IN(checkpoints, only_a_save_that_began_after_the_ask_answers_it)
 {
-    struct stage *stage = *state;
-    make_dirs(stage);
-    start(stage);
-    begin_save(stage, "ckpt-1");
-    checkpoints_request_save(stage->watch,
+    make_dirs();
+    start();
+    begin_save("ckpt-1");
+    checkpoints_request_save(stage.watch,
                              7); /* handled only after the request, but the save began before it */
-    end_save(stage, "ckpt-1");
-    TURN_UNTIL(stage->base, stage->seen == 1);
-    assert_int_equal(stage->answers, 0);
-    begin_save(stage, "ckpt-2");
-    turn_a_while(stage->base);
-    checkpoints_request_save(stage->watch, 8);
-    end_save(stage, "ckpt-2");
-    TURN_UNTIL(stage->base, stage->seen == 2);
-    assert_int_equal(stage->answers, 7);
+    end_save("ckpt-1");
+    TURN_UNTIL(stage.base, stage.seen == 1);
+    assert_int_equal(stage.answers, 0);
+    begin_save("ckpt-2");
+    turn_a_while(stage.base);
+    checkpoints_request_save(stage.watch, 8);
+    end_save("ckpt-2");
+    TURN_UNTIL(stage.base, stage.seen == 2);
+    assert_int_equal(stage.answers, 7);
     /* A state file whose data files were not seen being written. */
-    end_save(stage, "ckpt-0");
-    TURN_UNTIL(stage->base, stage->seen == 3);
-    assert_int_equal(stage->answers, 0);
-    checkpoints_begin(stage->watch); /* no save is requested in the next epoch */
-    save(stage, "ckpt-9");
-    TURN_UNTIL(stage->base, stage->seen == 4);
-    assert_int_equal(stage->answers, 0);
+    end_save("ckpt-0");
+    TURN_UNTIL(stage.base, stage.seen == 3);
+    assert_int_equal(stage.answers, 0);
+    checkpoints_begin(stage.watch); /* no save is requested in the next epoch */
+    save("ckpt-9");
+    TURN_UNTIL(stage.base, stage.seen == 4);
+    assert_int_equal(stage.answers, 0);
 }
 
 TEST_IN(checkpoints, a_save_answers_what_was_asked_before_its_first_file)
 {
-    struct stage *stage = *state;
-    make_dirs(stage);
-    start(stage);
+    make_dirs();
+    start();
     /* If every file counted as a save, the next but one would replace the first in
      * the fixed-size list. */
-    folder_write(folder_path(stage->dir, "ckpt-0.index"), "index");
+    folder_write(folder_path(stage.dir, "ckpt-0.index"), "index");
     for (int i = 1; i <= 3; i++) {
         char name[16];
         snprintf(name, sizeof(name), "ckpt-%d", i);
-        begin_save(stage, name);
+        begin_save(name);
     }
-    folder_write(folder_path(stage->dir, "ckpt-8.data-00000-of-00001"), "weights");
-    checkpoints_request_save(stage->watch, 7);
-    folder_write(folder_path(stage->dir, "ckpt-8.index"), "index");
-    end_save(stage, "ckpt-8");
-    TURN_UNTIL(stage->base, stage->seen == 1);
-    assert_int_equal(stage->answers, 0);
+    folder_write(folder_path(stage.dir, "ckpt-8.data-00000-of-00001"), "weights");
+    checkpoints_request_save(stage.watch, 7);
+    folder_write(folder_path(stage.dir, "ckpt-8.index"), "index");
+    end_save("ckpt-8");
+    TURN_UNTIL(stage.base, stage.seen == 1);
+    assert_int_equal(stage.answers, 0);
     /* The same name again is a new save. */
-    unlink(folder_path(stage->dir, "ckpt-8.data-00000-of-00001"));
-    unlink(folder_path(stage->dir, "ckpt-8.index"));
-    save(stage, "ckpt-8");
-    TURN_UNTIL(stage->base, stage->seen == 2);
-    assert_int_equal(stage->answers, 7);
+    unlink(folder_path(stage.dir, "ckpt-8.data-00000-of-00001"));
+    unlink(folder_path(stage.dir, "ckpt-8.index"));
+    save("ckpt-8");
+    TURN_UNTIL(stage.base, stage.seen == 2);
+    assert_int_equal(stage.answers, 7);
     /* Begun in one epoch and ended in the next. */
-    begin_save(stage, "ckpt-9");
-    turn_a_while(stage->base);
-    checkpoints_begin(stage->watch);
-    end_save(stage, "ckpt-9");
-    TURN_UNTIL(stage->base, stage->seen == 3);
-    assert_int_equal(stage->answers, 0);
+    begin_save("ckpt-9");
+    turn_a_while(stage.base);
+    checkpoints_begin(stage.watch);
+    end_save("ckpt-9");
+    TURN_UNTIL(stage.base, stage.seen == 3);
+    assert_int_equal(stage.answers, 0);
 }
 
 TEST_IN(checkpoints, what_has_not_changed_is_no_save)
 {
-    struct stage *stage = *state;
-    make_dirs(stage);
-    start(stage);
-    save(stage, "ckpt-3");
-    TURN_UNTIL(stage->base, stage->seen == 1);
-    close(open(folder_path(stage->dir, "checkpoint"), O_WRONLY | O_CLOEXEC));
-    turn_a_while(stage->base);
-    assert_int_equal(stage->seen, 1);
+    make_dirs();
+    start();
+    save("ckpt-3");
+    TURN_UNTIL(stage.base, stage.seen == 1);
+    close(open(folder_path(stage.dir, "checkpoint"), O_WRONLY | O_CLOEXEC));
+    turn_a_while(stage.base);
+    assert_int_equal(stage.seen, 1);
     /* Symbolic links are ignored too, because they may lead anywhere. */
-    folder_write(folder_path(stage->folder, "elsewhere"), "model_checkpoint_path: \"ckpt-4\"\n");
-    unlink(folder_path(stage->dir, "checkpoint"));
-    assert_int_equal(symlink("../../elsewhere", folder_path(stage->dir, "checkpoint")), 0);
-    turn_a_while(stage->base);
-    assert_int_equal(stage->seen, 1);
+    folder_write(folder_path(stage.folder, "elsewhere"), "model_checkpoint_path: \"ckpt-4\"\n");
+    unlink(folder_path(stage.dir, "checkpoint"));
+    assert_int_equal(symlink("../../elsewhere", folder_path(stage.dir, "checkpoint")), 0);
+    turn_a_while(stage.base);
+    assert_int_equal(stage.seen, 1);
 }
 
 /* The kernel's queue overflows, and the relevant event is lost. */
 TEST_IN(checkpoints, a_save_amid_more_than_the_kernel_remembers_is_seen)
 {
-    struct stage *stage = *state;
     char names[2][128];
-    make_dirs(stage);
-    start(stage);
-    turn_a_while(stage->base);
+    make_dirs();
+    start();
+    turn_a_while(stage.base);
     for (int i = 0; i < 2; i++) {
-        snprintf(names[i], sizeof(names[i]), "%s/other-%d", stage->dir, i);
+        snprintf(names[i], sizeof(names[i]), "%s/other-%d", stage.dir, i);
     }
     folder_write(names[0], "");
     int most = 0;
@@ -346,9 +335,9 @@ TEST_IN(checkpoints, a_save_amid_more_than_the_kernel_remembers_is_seen)
     for (int i = 0; i <= most; i++) {
         assert_int_equal(rename(names[i % 2], names[(i + 1) % 2]), 0);
     }
-    save(stage, "ckpt-3");
-    TURN_UNTIL(stage->base, stage->seen == 1);
-    assert_int_equal(stage->step, 3);
+    save("ckpt-3");
+    TURN_UNTIL(stage.base, stage.seen == 1);
+    assert_int_equal(stage.step, 3);
 }
 
 /* Returns the number of inotify watches of this process. */
@@ -371,16 +360,15 @@ static int count_watches(void)
 
 TEST_IN(checkpoints, one_thing_is_watched_at_a_time)
 {
-    struct stage *stage = *state;
-    start(stage);
+    start();
     assert_int_equal(count_watches(), 1);
     for (int i = 1; i <= 3; i++) {
-        make_dirs(stage);
-        save(stage, "ckpt-1");
-        TURN_UNTIL(stage->base, stage->seen == i);
+        make_dirs();
+        save("ckpt-1");
+        TURN_UNTIL(stage.base, stage.seen == i);
         assert_int_equal(count_watches(), 1);
-        folder_remove(folder_path(stage->folder, "run"));
-        turn_a_while(stage->base);
+        folder_remove(folder_path(stage.folder, "run"));
+        turn_a_while(stage.base);
         assert_int_equal(count_watches(), 1);
     }
 }
@@ -391,7 +379,7 @@ static void *make_dirs_later(void *arg)
 {
     while (!starts) {
     }
-    make_dirs(arg);
+    make_dirs();
     return NULL;
 }
 
@@ -399,51 +387,48 @@ static void *make_dirs_later(void *arg)
  * its parent. */
 TEST_IN(checkpoints, directory_created_while_it_is_looked_for_is_found)
 {
-    struct stage *stage = *state;
     for (int i = 1; i <= 300; i++) {
         pthread_t thread;
         starts = false;
-        assert_int_equal(pthread_create(&thread, NULL, make_dirs_later, stage), 0);
+        assert_int_equal(pthread_create(&thread, NULL, make_dirs_later, NULL), 0);
         starts = true;
-        start(stage);
+        start();
         assert_int_equal(pthread_join(thread, NULL), 0);
-        save(stage, "ckpt-5");
-        TURN_UNTIL(stage->base, stage->seen == i);
-        checkpoints_free(stage->watch);
-        stage->watch = NULL;
-        folder_remove(folder_path(stage->folder, "run"));
+        save("ckpt-5");
+        TURN_UNTIL(stage.base, stage.seen == i);
+        checkpoints_free(stage.watch);
+        stage.watch = NULL;
+        folder_remove(folder_path(stage.folder, "run"));
     }
 }
 
 TEST_IN(checkpoints, a_half_written_state_file_is_read_again_when_it_is_whole)
 {
-    struct stage *stage = *state;
-    make_dirs(stage);
-    start(stage);
-    const char *path = folder_path(stage->dir, "checkpoint");
+    make_dirs();
+    start();
+    const char *path = folder_path(stage.dir, "checkpoint");
     folder_write(path, "model_checkpoint_pa");
-    turn_a_while(stage->base);
-    assert_int_equal(stage->seen, 0);
+    turn_a_while(stage.base);
+    assert_int_equal(stage.seen, 0);
     folder_write(path, "model_checkpoint_path: \"ckpt-6\"\n");
-    TURN_UNTIL(stage->base, stage->seen == 1);
-    assert_int_equal(stage->step, 6);
+    TURN_UNTIL(stage.base, stage.seen == 1);
+    assert_int_equal(stage.step, 6);
     /* A state file must be a regular file. */
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);
-    turn_a_while(stage->base);
+    turn_a_while(stage.base);
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
-    turn_a_while(stage->base);
-    assert_int_equal(stage->seen, 1);
+    turn_a_while(stage.base);
+    assert_int_equal(stage.seen, 1);
 }
 
 TEST_IN(checkpoints, a_save_between_two_epochs_is_no_news_of_the_second)
 {
-    struct stage *stage = *state;
-    make_dirs(stage);
-    start(stage);
-    save(stage, "ckpt-1");
-    checkpoints_begin(stage->watch);
-    turn_a_while(stage->base);
-    assert_int_equal(stage->seen, 0);
+    make_dirs();
+    start();
+    save("ckpt-1");
+    checkpoints_begin(stage.watch);
+    turn_a_while(stage.base);
+    assert_int_equal(stage.seen, 0);
 }
