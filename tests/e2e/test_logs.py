@@ -66,22 +66,6 @@ def test_bad_values_are_named(server, fleet, option):
     assert option.partition("=")[0] in agent.stderr()
 
 
-def test_progress_bar_is_shown_while_it_moves(server, fleet):
-    server(*CALM)
-    agent = python(fleet, """
-import sys, time
-for i in range(60):
-    sys.stderr.write(f"\\r{i}%"); sys.stderr.flush(); time.sleep(0.05)
-sys.stderr.write("\\rdone\\n")
-""")
-    wait_until(lambda: "%" in agent.stderr(), what="the bar")
-    assert agent.process.poll() is None
-    assert agent.wait() == 0
-    shown = [line for line in agent.stderr().splitlines() if line.startswith("[0] ")]
-    assert shown[-1] == "[0] done"
-    assert 2 <= len(shown) <= 30, shown
-
-
 def test_full_log_disk_is_reported_once_and_stops_nothing(server, fleet):
     """A limit on the size of files simulates the full disk."""
     server(*CALM)
@@ -139,32 +123,6 @@ for i in range(20000):
     lines = (old + new).splitlines()
     numbers = [int(line.split()[1]) for line in lines]
     assert numbers == list(range(numbers[0], 20000)), "the newest lines, none of them torn"
-
-
-def test_stopped_terminal_does_not_stop_training(server, fleet):
-    """The agent's stdout is a pipe without a reader."""
-    server(*CALM)
-    reader, writer = os.pipe()
-    script = fleet.folder / "talk.py"
-    script.write_text(f"""
-import pathlib
-for i in range(40000):
-    print("x" * 100)
-pathlib.Path({str(fleet.folder / "finished")!r}).write_text("")
-""")
-    try:
-        process = subprocess.Popen(
-            [program("tfe-agent"), "--python", sys.executable, str(script)], stdin=subprocess.DEVNULL, stdout=writer,
-            stderr=subprocess.DEVNULL, env=clean_environment(TFE_STATE_DIR=str(fleet.state_dir)), cwd=fleet.folder)
-        os.close(writer)
-        wait_until((fleet.folder / "finished").exists, what="the trainer's end")
-        assert process.wait(30) == 0
-    finally:
-        os.close(reader)
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-    assert not is_alive(process.pid)
 
 
 def test_lost_lines_are_told_while_it_happens_and_counted_once_it_is_over(server, fleet):

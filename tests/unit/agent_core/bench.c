@@ -427,10 +427,16 @@ int times_seen(const struct bench *b, const char *part)
 
 /* --- lifetime --- */
 
+/* Those that benches_end frees. */
+static struct bench *benches[8];
+static size_t n_benches;
+
 struct bench *bench_new(uint32_t nproc, uint64_t seed)
 {
     struct bench *b = calloc(1, sizeof(*b));
     assert_non_null(b);
+    assert_true(n_benches < sizeof(benches) / sizeof(benches[0]));
+    benches[n_benches++] = b;
     b->mem = flaky_mem(&b->flaky);
     b->now = 1000000;
     b->deadline = INT64_MAX;
@@ -462,9 +468,23 @@ struct bench *a_bench(void)
 
 void bench_free(struct bench *b)
 {
+    for (size_t i = 0; i < n_benches; i++) {
+        if (benches[i] == b) {
+            benches[i] = benches[--n_benches];
+        }
+    }
     agent_free(b->a);
     assert_int_equal(b->flaky.blocks, 0);
     free(b);
+}
+
+int benches_end(void **state)
+{
+    (void)state;
+    while (n_benches > 0) {
+        bench_free(benches[0]);
+    }
+    return 0;
 }
 
 struct bench *a_joined_bench(uint32_t nproc)

@@ -96,6 +96,9 @@ struct bench *bench_new(uint32_t nproc, uint64_t seed);
 void begin(struct bench *b);
 struct bench *a_bench(void);
 void bench_free(struct bench *b);
+/* Frees all that are left; after each test. */
+int benches_end(void **state);
+#define FIXTURE NULL, benches_end
 
 /* Returns an agent that has received WELCOME and no request yet. */
 struct bench *a_joined_bench(uint32_t nproc);

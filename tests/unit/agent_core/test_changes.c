@@ -53,7 +53,7 @@ static void start_3(struct bench *b, uint32_t world, const struct msg_row *rows)
                                           .table_digest = table_digest(rows, world)}});
 }
 
-TEST(changes, are_made_to_the_table_that_ready_named)
+TEST_IN(changes, are_made_to_the_table_that_ready_named)
 {
     uint64_t held;
     struct bench *b = a_bench_with_tables(&held);
@@ -66,10 +66,9 @@ TEST(changes, are_made_to_the_table_that_ready_named)
     start_3(b, 3, now);
     assert_saw(b, "SPAWN epoch=3 run=1 rank=1 restarts=2 somewhere-with-a-longer-name:7007 me:7000 "
                   "new:7001\n");
-    bench_free(b);
 }
 
-TEST(changes, of_a_table_that_is_not_here_are_refused)
+TEST_IN(changes, of_a_table_that_is_not_here_are_refused)
 {
     uint64_t held;
     struct bench *b = a_bench_with_tables(&held);
@@ -81,10 +80,9 @@ TEST(changes, of_a_table_that_is_not_here_are_refused)
     assert_int_equal(hears_changes(b, held, 3, &outside, 1), TFE_EINVAL);
     /* no state was changed by the rejected ones */
     assert_int_equal(hears_changes(b, held, 2, &row, 1), 0);
-    bench_free(b);
 }
 
-TEST(changes, that_make_another_table_than_start_names_bring_a_ready_without_digest)
+TEST_IN(changes, that_make_another_table_than_start_names_bring_a_ready_without_digest)
 {
     uint64_t held;
     struct bench *b = a_bench_with_tables(&held);
@@ -95,10 +93,9 @@ TEST(changes, that_make_another_table_than_start_names_bring_a_ready_without_dig
     assert_saw(b, "~void_start epoch=3 number=0 its table is not whole");
     assert_saw(b, "READY");
     assert_int_equal(b->ready_digest, 0);
-    bench_free(b);
 }
 
-TEST(changes, told_again_of_the_table_that_has_begun_are_passed_over)
+TEST_IN(changes, told_again_of_the_table_that_has_begun_are_passed_over)
 {
     uint64_t held;
     struct bench *b = a_bench_with_tables(&held);
@@ -113,5 +110,4 @@ TEST(changes, told_again_of_the_table_that_has_begun_are_passed_over)
     prepare(b, 4);
     ports_held(b, 4);
     assert_int_equal(b->ready_digest, table_digest(now, 2));
-    bench_free(b);
 }

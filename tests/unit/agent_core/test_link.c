@@ -3,7 +3,7 @@
 #include "agent/core/link.h"
 #include "tests/unit/agent_core/bench.h"
 
-TEST(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69)
+TEST_IN(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69)
 {
     struct bench *b = bench_new(1, 1);
     b->config.join_timeout_ms = 35000;
@@ -26,19 +26,17 @@ TEST(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69)
     assert_int_equal(b->now, 1000000 + 35000);
     assert_saw(b, "EXIT 69 the server was not reached within --join-timeout");
     assert_int_equal(act(b, (struct agent_event){.type = AGENT_TICK}), TFE_ESTATE);
-    bench_free(b);
 }
 
-TEST(connect, a_try_that_never_ends_does_not_outlast_the_join_timeout)
+TEST_IN(connect, a_try_that_never_ends_does_not_outlast_the_join_timeout)
 {
     struct bench *b = a_bench();
     pass(b, 600000);
     assert_int_equal(b->exit_code, 69);
     assert_int_equal(times_seen(b, "~connecting"), 59);
-    bench_free(b);
 }
 
-TEST(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_apart)
+TEST_IN(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_apart)
 {
     struct bench *b = a_bench();
     for (int i = 0; i < 2; i++) {
@@ -50,10 +48,9 @@ TEST(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_apar
     }
     lost(b, AGENT_LINK_UNAUTHORISED);
     assert_saw(b, "EXIT 77 the server does not accept this token");
-    bench_free(b);
 }
 
-TEST(connect, a_token_that_worked_before_is_not_given_up)
+TEST_IN(connect, a_token_that_worked_before_is_not_given_up)
 {
     struct bench *b = a_joined_bench(1);
     lost(b, AGENT_LINK_LOST);
@@ -63,10 +60,9 @@ TEST(connect, a_token_that_worked_before_is_not_given_up)
         lost(b, AGENT_LINK_UNAUTHORISED);
     }
     assert_false(b->over);
-    bench_free(b);
 }
 
-TEST(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_last)
+TEST_IN(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_last)
 {
     int64_t longest = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -93,7 +89,7 @@ TEST(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_las
     assert_in_range(longest, 1900, 2000);
 }
 
-TEST(join, and_ready_tell_tensorflows_version_as_soon_as_a_standby_has_imported_it)
+TEST_IN(join, and_ready_tell_tensorflows_version_as_soon_as_a_standby_has_imported_it)
 {
     struct bench *b = bench_new(1, 1);
     b->config.fixed_ports = true;
@@ -115,10 +111,9 @@ TEST(join, and_ready_tell_tensorflows_version_as_soon_as_a_standby_has_imported_
     hears(b, (struct tfe_msg){.type = MSG_REFUSED,
                               .u.refused = {.code = REFUSAL_VERSION_MISMATCH, .sentence = "no"}});
     assert_int_equal(b->exit_code, AGENT_EXIT_USAGE);
-    bench_free(b);
 }
 
-TEST(join, asks_for_a_new_run_once)
+TEST_IN(join, asks_for_a_new_run_once)
 {
     /* Otherwise a run that ended while the server was unreachable would be started again. */
     struct bench *b = bench_new(1, 1);
@@ -135,10 +130,9 @@ TEST(join, asks_for_a_new_run_once)
     pass(b, 400);
     connected(b);
     assert_saw(b, "JOIN j/n highest=0 running=0\n");
-    bench_free(b);
 }
 
-TEST(renew, an_answer_to_what_was_never_asked_is_ignored)
+TEST_IN(renew, an_answer_to_what_was_never_asked_is_ignored)
 {
     struct bench *b = a_joined_bench(1);
     pass_until(b, b->deadline);
@@ -150,10 +144,9 @@ TEST(renew, an_answer_to_what_was_never_asked_is_ignored)
     assert_string_equal(b->log, "");
     renewed(b, 1);
     assert_saw(b, "FENCE");
-    bench_free(b);
 }
 
-TEST(renew, an_answer_so_late_that_nobody_knows_when_it_was_asked_for_is_ignored)
+TEST_IN(renew, an_answer_so_late_that_nobody_knows_when_it_was_asked_for_is_ignored)
 {
     struct bench *b = bench_new(1, 1);
     b->config.monitor_interval_ms = 1000;
@@ -169,10 +162,9 @@ TEST(renew, an_answer_so_late_that_nobody_knows_when_it_was_asked_for_is_ignored
     assert_string_equal(b->log, "");
     renewed(b, 2);
     assert_saw(b, "FENCE");
-    bench_free(b);
 }
 
-TEST(link, an_agent_that_trains_waits_for_the_server_longer_than_the_join_timeout)
+TEST_IN(link, an_agent_that_trains_waits_for_the_server_longer_than_the_join_timeout)
 {
     struct bench *b = bench_new(1, 1);
     b->config.join_timeout_ms = 5000;
@@ -195,7 +187,6 @@ TEST(link, an_agent_that_trains_waits_for_the_server_longer_than_the_join_timeou
     assert_saw(b, "~exited epoch=1 number=0 stopped");
     pass_until(b, b->deadline);
     assert_saw(b, "EXIT 69");
-    bench_free(b);
 }
 
 struct refusal_case {
@@ -203,7 +194,7 @@ struct refusal_case {
     int exit_code;
 };
 
-TEST(refused, each_code_has_its_exit)
+TEST_IN(refused, each_code_has_its_exit)
 {
     static const struct refusal_case cases[] = {
         {REFUSAL_NOT_AUTHORISED, 77}, {REFUSAL_BAD_REQUEST, 2}, {REFUSAL_SIZE_MISMATCH, 2},
@@ -222,7 +213,7 @@ TEST(refused, each_code_has_its_exit)
     }
 }
 
-TEST(refused, at_a_limit_it_tries_again)
+TEST_IN(refused, at_a_limit_it_tries_again)
 {
     struct bench *b = a_bench();
     connected(b);
@@ -233,7 +224,6 @@ TEST(refused, at_a_limit_it_tries_again)
     lost(b, AGENT_LINK_LOST);
     pass(b, 3000);
     assert_saw(b, "CONNECT");
-    bench_free(b);
 }
 
 static void refused_as(struct bench *b, const char *sentence)
@@ -243,7 +233,7 @@ static void refused_as(struct bench *b, const char *sentence)
                               .u.refused = {.code = REFUSAL_LIMIT_REACHED, .sentence = sentence}});
 }
 
-TEST(refused, at_a_limit_is_said_once_in_the_servers_words_and_in_the_end)
+TEST_IN(refused, at_a_limit_is_said_once_in_the_servers_words_and_in_the_end)
 {
     struct bench *b = a_bench();
     refused_as(b, "full");
@@ -261,10 +251,9 @@ TEST(refused, at_a_limit_is_said_once_in_the_servers_words_and_in_the_end)
     lost(b, AGENT_LINK_LOST);
     pass(b, 600000);
     assert_saw(b, "EXIT 69 the server did not let this node in within --join-timeout: fuller");
-    bench_free(b);
 }
 
-TEST(refused, a_running_trainer_is_ended_first)
+TEST_IN(refused, a_running_trainer_is_ended_first)
 {
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){.type = MSG_REFUSED,
@@ -274,10 +263,9 @@ TEST(refused, a_running_trainer_is_ended_first)
     trainer_exited(b, 0, 0, 15);
     swept(b);
     assert_saw(b, "EXIT 1 gone");
-    bench_free(b);
 }
 
-TEST(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
+TEST_IN(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
 {
     /* Bug: while trainers were being killed, the time of the next attempt was in the past, so
      * the shell's timer fired continuously. */
@@ -295,10 +283,9 @@ TEST(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
     assert_not_saw(b, "CONNECT");
     swept(b);
     assert_saw(b, "EXIT 143");
-    bench_free(b);
 }
 
-TEST(link, brings_the_size_of_what_it_runs_where_that_is_larger_than_it_was_told)
+TEST_IN(link, brings_the_size_of_what_it_runs_where_that_is_larger_than_it_was_told)
 {
     struct bench *b = a_joined_bench(1); /* an operator has increased the size of the job since */
     b->nodes = b->config.spec.max_nodes + 3;
@@ -309,10 +296,9 @@ TEST(link, brings_the_size_of_what_it_runs_where_that_is_larger_than_it_was_told
     char max[32];
     snprintf(max, sizeof(max), " max=%u", b->nodes);
     assert_saw(b, max);
-    bench_free(b);
 }
 
-TEST(link, sizes_out_of_range_make_no_agent)
+TEST_IN(link, sizes_out_of_range_make_no_agent)
 {
     struct bench *b = bench_new(1, 1);
     struct agent_config good = b->config;
@@ -343,10 +329,9 @@ TEST(link, sizes_out_of_range_make_no_agent)
     b->flaky.fail_at = 1;
     assert_int_equal(agent_new(&good, &b->mem, &b->a), TFE_ENOMEM);
     agent_free(NULL);
-    bench_free(b);
 }
 
-TEST(renew, monitor_interval_is_the_longest_time_between_two)
+TEST_IN(renew, monitor_interval_is_the_longest_time_between_two)
 {
     struct bench *b = bench_new(1, 1);
     b->config.monitor_interval_ms = 1000;
@@ -360,5 +345,4 @@ TEST(renew, monitor_interval_is_the_longest_time_between_two)
         assert_in_range(b->now - from, 800, 1000);
         renewed(b, b->renewal);
     }
-    bench_free(b);
 }

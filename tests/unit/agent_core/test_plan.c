@@ -17,7 +17,7 @@ static void stop_planned(struct bench *b, uint64_t epoch)
     hears(b, (struct tfe_msg){.type = MSG_STOP, .u.stop = {.epoch = epoch, .planned = true}});
 }
 
-TEST(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seconds)
+TEST_IN(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seconds)
 {
     struct bench *b = a_joined_bench(1);
     b->nodes = 10000;
@@ -32,10 +32,9 @@ TEST(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seconds
         told = strstr(b->log, "PROGRESS") != NULL;
     }
     assert_in_range(waited, 10000, 20100);
-    bench_free(b);
 }
 
-TEST(progress, of_a_checkpoint_does_not_wait)
+TEST_IN(progress, of_a_checkpoint_does_not_wait)
 {
     struct bench *b = a_running_bench(1);
     step_done(b, 7);
@@ -47,10 +46,9 @@ TEST(progress, of_a_checkpoint_does_not_wait)
     assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=9 saves=1 answers=0\n");
     tells(b, 1, 0, (struct msg_progress){.listens = true});
     assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=9 saves=1 answers=0 listens\n");
-    bench_free(b);
 }
 
-TEST(progress, of_several_trainers_is_that_of_the_node)
+TEST_IN(progress, of_several_trainers_is_that_of_the_node)
 {
     struct bench *b = a_running_bench(2);
     tells(b, 1, 1, (struct msg_progress){.has_step = true, .step = 5, .saves = 2, .listens = true});
@@ -64,10 +62,9 @@ TEST(progress, of_several_trainers_is_that_of_the_node)
     assert_string_equal(b->log, "PROGRESS epoch=1 step=5 saves=2 answers=0\n");
     assert_int_equal(act(b, (struct agent_event){.type = AGENT_PROGRESS, .progress.local = 2}),
                      TFE_EINVAL);
-    bench_free(b);
 }
 
-TEST(progress, of_saves_alone_is_told_again_as_well)
+TEST_IN(progress, of_saves_alone_is_told_again_as_well)
 {
     struct bench *b = a_running_bench(1);
     tells(b, 1, 0, (struct msg_progress){.saves = 1});
@@ -76,10 +73,9 @@ TEST(progress, of_saves_alone_is_told_again_as_well)
     connected(b);
     welcome(b);
     assert_saw(b, "PROGRESS epoch=1 saves=1 answers=0\n");
-    bench_free(b);
 }
 
-TEST(progress, of_what_memory_keeps_comes_with_the_steps_and_outlives_the_epoch)
+TEST_IN(progress, of_what_memory_keeps_comes_with_the_steps_and_outlives_the_epoch)
 {
     struct bench *b = a_running_bench(1);
     struct msg_progress told = {.has_step = true,
@@ -113,10 +109,9 @@ TEST(progress, of_what_memory_keeps_comes_with_the_steps_and_outlives_the_epoch)
     swept(b);
     ports_held(b, 3);
     assert_saw(b, " kept=1/7 in 64\n"); /* no snapshot was stored in epoch 2 */
-    bench_free(b);
 }
 
-TEST(progress, of_an_epoch_that_has_ended_is_nothing)
+TEST_IN(progress, of_an_epoch_that_has_ended_is_nothing)
 {
     struct bench *b = a_running_bench(1);
     tells(b, 2, 0, (struct msg_progress){.has_step = true, .step = 1});
@@ -129,10 +124,9 @@ TEST(progress, of_an_epoch_that_has_ended_is_nothing)
     assert_string_equal(b->log, "");
     pass(b, 1000);
     assert_not_saw(b, "PROGRESS");
-    bench_free(b);
 }
 
-TEST(stop, that_is_planned_may_say_that_memory_is_enough)
+TEST_IN(stop, that_is_planned_may_say_that_memory_is_enough)
 {
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){.type = MSG_STOP,
@@ -140,10 +134,9 @@ TEST(stop, that_is_planned_may_say_that_memory_is_enough)
     assert_saw(b, "SWEEP planned grace=5000 in_memory\n");
     stop(b, 1);
     assert_saw(b, "SWEEP\n");
-    bench_free(b);
 }
 
-TEST(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong)
+TEST_IN(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong)
 {
     struct bench *b = a_running_bench(1);
     stop_planned(b, 1);
@@ -164,7 +157,6 @@ TEST(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong)
     b = a_running_bench(1);
     stop_planned(b, 2); /* the plan is for a later epoch, so this one must end now */
     assert_saw(b, "SWEEP\n");
-    bench_free(b);
 }
 
 static void warned(struct bench *b, enum tfe_notice kind, int64_t within_ms)
@@ -183,7 +175,7 @@ static void taken_back(struct bench *b, enum tfe_notice kind)
          (struct agent_event){.type = AGENT_NOTICE, .notice = {.kind = kind, .withdrawn = true}});
 }
 
-TEST(notice, is_told_with_the_time_that_is_left)
+TEST_IN(notice, is_told_with_the_time_that_is_left)
 {
     struct bench *b = a_running_bench(1);
     does(b,
@@ -193,10 +185,9 @@ TEST(notice, is_told_with_the_time_that_is_left)
     assert_saw(b, "NOTICE preempt in=120000 uncertain\n");
     assert_int_equal(act(b, (struct agent_event){.type = AGENT_NOTICE, .notice = {.kind = 0}}),
                      TFE_EINVAL);
-    bench_free(b);
 }
 
-TEST(notice, that_says_most_is_told)
+TEST_IN(notice, that_says_most_is_told)
 {
     struct bench *b = a_running_bench(1);
     warned(b, NOTICE_REBALANCE, -1);
@@ -214,12 +205,11 @@ TEST(notice, that_says_most_is_told)
     assert_saw(b, "NOTICE rebalance\n");
     taken_back(b, NOTICE_REBALANCE);
     assert_saw(b, "NOTICE rebalance withdrawn\n");
-    bench_free(b);
 }
 
 /* Bug: after a suspend, the notice was processed before the clock was checked. The next notice
  * then expired together with the last one, and nobody was notified. */
-TEST(notice, that_comes_as_the_last_one_is_over_counts)
+TEST_IN(notice, that_comes_as_the_last_one_is_over_counts)
 {
     struct bench *b = a_running_bench(1);
     warned(b, NOTICE_PREEMPT, 30000);
@@ -232,7 +222,6 @@ TEST(notice, that_comes_as_the_last_one_is_over_counts)
     assert_not_saw(b, "withdrawn");
     pass(b, 1);
     assert_saw(b, "NOTICE preempt withdrawn\n");
-    bench_free(b);
 }
 
 static struct bench *a_graceful_bench_of(uint32_t grace_ms)
@@ -255,7 +244,7 @@ static struct bench *a_graceful_bench(void)
 }
 
 /* Ctrl-C at a terminal does not mean that the machine will be preempted. */
-TEST(signal, of_a_terminal_is_told_as_an_interruption)
+TEST_IN(signal, of_a_terminal_is_told_as_an_interruption)
 {
     static const struct {
         uint32_t signo;
@@ -299,7 +288,7 @@ static void pass_alone(struct bench *b, int64_t ms)
     b->now = until;
 }
 
-TEST(signal, while_the_server_is_away_is_told_when_it_is_back)
+TEST_IN(signal, while_the_server_is_away_is_told_when_it_is_back)
 {
     /* Bug: trainers were killed at once. A restart of the server at the time of an eviction lost
      * all steps since the last checkpoint. */
@@ -325,5 +314,4 @@ TEST(signal, while_the_server_is_away_is_told_when_it_is_back)
     assert_saw(b, "GOODBYE\nDISCONNECT\n");
     lost(b, AGENT_LINK_LOST);
     assert_string_equal(b->log, "EXIT 143 -\n");
-    bench_free(b);
 }

@@ -8,7 +8,7 @@ static void prepare_answering(struct bench *b, uint64_t epoch, bool answer)
           (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = epoch, .answer = answer}});
 }
 
-TEST(answer, is_not_refused_in_the_name_of_an_older_connection)
+TEST_IN(answer, is_not_refused_in_the_name_of_an_older_connection)
 {
     /* Bug: if the guard restarted between WELCOME and PREPARE, the node sent READY as requested
      * on the previous connection. It became a member of the epoch before it learned that it
@@ -27,7 +27,6 @@ TEST(answer, is_not_refused_in_the_name_of_an_older_connection)
     assert_string_equal(b->log, "ANSWER 7000\n"
                                 "READY epoch=1 me:7000 answering\n"
                                 "~ready epoch=1 number=0 -\n");
-    bench_free(b);
 }
 
 static struct msg_probe a_probe(uint64_t id)
@@ -41,7 +40,7 @@ static struct msg_probe a_probe(uint64_t id)
                               .n_ports = 2};
 }
 
-TEST(probe, that_makes_no_sense_is_refused)
+TEST_IN(probe, that_makes_no_sense_is_refused)
 {
     struct bench *b = a_joined_bench(1);
     char host[TFE_HOST_MAX + 2];
@@ -73,10 +72,9 @@ TEST(probe, that_makes_no_sense_is_refused)
         assert_int_equal(act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg}),
                          TFE_EINVAL);
     }
-    bench_free(b);
 }
 
-TEST(death, is_announced_until_the_guard_that_knows_it_is_lost)
+TEST_IN(death, is_announced_until_the_guard_that_knows_it_is_lost)
 {
     struct bench *b = bench_new(1, 1);
     b->config.guard_port = 99;
@@ -94,5 +92,4 @@ TEST(death, is_announced_until_the_guard_that_knows_it_is_lost)
     connected(b);
     assert_saw(b, "JOIN");
     assert_not_saw(b, "death=");
-    bench_free(b);
 }

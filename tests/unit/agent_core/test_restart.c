@@ -15,7 +15,7 @@ static void ends(struct bench *b, uint32_t signal)
     swept(b);
 }
 
-TEST(restart, is_followed_once_for_each_number)
+TEST_IN(restart, is_followed_once_for_each_number)
 {
     struct bench *b = a_running_bench(1);
     restart(b, 1, 1); /* no trainer has ended */
@@ -32,10 +32,9 @@ TEST(restart, is_followed_once_for_each_number)
     assert_string_equal(b->log, "");
     restart(b, 1, 3);
     assert_saw(b, "SPAWN epoch=1");
-    bench_free(b);
 }
 
-TEST(restart, of_what_is_over_is_void_and_answered_with_what_is_so)
+TEST_IN(restart, of_what_is_over_is_void_and_answered_with_what_is_so)
 {
     struct bench *b = a_running_bench(1);
     ends(b, 9);
@@ -44,17 +43,15 @@ TEST(restart, of_what_is_over_is_void_and_answered_with_what_is_so)
     assert_not_saw(b, "SPAWN");
     assert_saw(b, "~void_start epoch=1");
     assert_saw(b, "JOIN");
-    bench_free(b);
 }
 
-TEST(restart, after_the_end_of_the_lease_is_void)
+TEST_IN(restart, after_the_end_of_the_lease_is_void)
 {
     struct bench *b = a_running_bench(1);
     ends(b, 9);
     pass(b, TTL_MS);
     restart(b, 1, 1);
     assert_not_saw(b, "SPAWN");
-    bench_free(b);
 }
 
 /* The table's last rank is 1. */
@@ -77,7 +74,7 @@ static void start_evaluator(struct bench *b)
     assert_saw(b, "SPAWN epoch=4 run=1 rank=2 restarts=0");
 }
 
-TEST(evaluator, is_no_part_of_an_epoch_that_a_later_server_puts_together)
+TEST_IN(evaluator, is_no_part_of_an_epoch_that_a_later_server_puts_together)
 {
     struct bench *b = a_joined_bench(1);
     b->shows_running = true;
@@ -88,7 +85,6 @@ TEST(evaluator, is_no_part_of_an_epoch_that_a_later_server_puts_together)
     assert_saw(b, "running=4");
     assert_saw(b, " evaluates");
     assert_not_saw(b, "run=");
-    bench_free(b);
 }
 
 /* Returns the first node of a job with a ps: it runs the chief, or worker 0 and its neighbours. */
@@ -131,7 +127,7 @@ static void comes_to_its_end(struct bench *b, uint32_t local)
 
 /* The chief's script may wait for a missing worker in its destructor, or one of its threads may
  * still write the last checkpoint. It may use the whole exit grace. */
-TEST(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
+TEST_IN(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
 {
     struct bench *b = a_served_bench(1, false);
     comes_to_its_end(b, 0);
@@ -142,22 +138,20 @@ TEST(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
     swept(b);
     assert_saw(b, "EXITED 1 local=0 code=0 signal=0");
     assert_saw(b, "~exited epoch=1 number=0");
-    bench_free(b);
 }
 
 /* Bug: a chief that was killed while it wrote the last checkpoint was counted as successful. */
-TEST(chief, that_fails_on_its_way_out_has_failed)
+TEST_IN(chief, that_fails_on_its_way_out_has_failed)
 {
     struct bench *b = a_served_bench(1, false);
     comes_to_its_end(b, 0);
     trainer_exited(b, 0, 0, 9);
     swept(b);
     assert_saw(b, "signal=9");
-    bench_free(b);
 }
 
 /* Bug: the job ended as successful when the script of a worker on the chief's node did. */
-TEST(chief, is_not_who_works_beside_it)
+TEST_IN(chief, is_not_who_works_beside_it)
 {
     struct bench *b = a_served_bench(2, false);
     comes_to_its_end(b, 1);
@@ -168,10 +162,9 @@ TEST(chief, is_not_who_works_beside_it)
     assert_saw(b, "SWEEP");
     swept(b);
     assert_saw(b, "code=7");
-    bench_free(b);
 }
 
-TEST(chief, that_comes_to_its_end_is_not_asked_how_others_beside_it_end)
+TEST_IN(chief, that_comes_to_its_end_is_not_asked_how_others_beside_it_end)
 {
     struct bench *b = a_served_bench(2, false);
     comes_to_its_end(b, 0);
@@ -180,11 +173,10 @@ TEST(chief, that_comes_to_its_end_is_not_asked_how_others_beside_it_end)
     trainer_exited(b, 0, 0, 0);
     swept(b);
     assert_saw(b, "code=0");
-    bench_free(b);
 }
 
 /* Bug: workers got only the exit grace, and counted as successful however they ended. */
-TEST(chief, is_nobody_where_all_workers_count)
+TEST_IN(chief, is_nobody_where_all_workers_count)
 {
     struct bench *b = a_served_bench(2, true);
     comes_to_its_end(b, 0);
@@ -194,10 +186,9 @@ TEST(chief, is_nobody_where_all_workers_count)
     trainer_exited(b, 1, 3, 0);
     swept(b);
     assert_saw(b, "EXITED 1 local=1 code=3 signal=0");
-    bench_free(b);
 }
 
-TEST(restart, lets_go_of_the_ports_that_an_epoch_of_an_earlier_server_was_to_have)
+TEST_IN(restart, lets_go_of_the_ports_that_an_epoch_of_an_earlier_server_was_to_have)
 {
     struct bench *b = a_running_bench(1);
     ends(b, 9);
@@ -207,5 +198,4 @@ TEST(restart, lets_go_of_the_ports_that_an_epoch_of_an_earlier_server_was_to_hav
     restart(b, 1, 1);
     assert_saw(b, "ANSWER no");
     assert_saw(b, "SPAWN epoch=1");
-    bench_free(b);
 }

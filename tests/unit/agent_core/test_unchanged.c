@@ -208,7 +208,7 @@ static bool fails_at(size_t moment, size_t i, uint64_t nth)
     return failed;
 }
 
-TEST(memory, each_allocation_of_each_event_in_each_state_may_fail)
+TEST_IN(memory, each_allocation_of_each_event_in_each_state_may_fail)
 {
     fill();
     uint64_t failures = 0;
@@ -224,7 +224,7 @@ TEST(memory, each_allocation_of_each_event_in_each_state_may_fail)
     assert_true(failures >= 2 * 3 * N_MOMENTS); /* two tables with rows, hosts and offsets */
 }
 
-TEST(memory, changes_of_a_table_take_all_or_nothing)
+TEST_IN(memory, changes_of_a_table_take_all_or_nothing)
 {
     fill();
     for (uint64_t nth = 1;; nth++) {
@@ -256,14 +256,13 @@ TEST(memory, changes_of_a_table_take_all_or_nothing)
     }
 }
 
-TEST(memory, without_it_there_is_no_agent)
+TEST_IN(memory, without_it_there_is_no_agent)
 {
     struct bench *b = bench_new(1, 1);
     b->flaky.fail_at = 1;
     assert_int_equal(agent_new(&b->config, &b->mem, &b->a), TFE_ENOMEM);
     assert_null(b->a);
     begin(b);
-    bench_free(b);
 }
 
 /* Invalid in every state. */
@@ -306,7 +305,7 @@ static const struct {
      {.type = MSG_PROBE, .u.probe = {.node = "x", .host = "h", .ports = ports, .n_ports = 65}}},
 };
 
-TEST(sense, what_is_illegal_is_an_error_in_every_state_and_changes_nothing)
+TEST_IN(sense, what_is_illegal_is_an_error_in_every_state_and_changes_nothing)
 {
     fill();
     for (size_t moment = 0; moment < N_MOMENTS; moment++) {
@@ -333,7 +332,7 @@ TEST(sense, what_is_illegal_is_an_error_in_every_state_and_changes_nothing)
     }
 }
 
-TEST(sense, after_its_exit_nothing_is_legal)
+TEST_IN(sense, after_its_exit_nothing_is_legal)
 {
     fill();
     struct bench *b = a_joined_bench(1);
@@ -347,5 +346,4 @@ TEST(sense, after_its_exit_nothing_is_legal)
         assert_int_equal(agent_step(b->a, &event, &actions), TFE_ESTATE);
         assert_null(dump_difference(before, dump_agent(b->a)));
     }
-    bench_free(b);
 }

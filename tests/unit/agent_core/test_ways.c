@@ -5,7 +5,7 @@
 
 /* --- signals in every state --- */
 
-TEST(signal, after_finish_keeps_the_jobs_code)
+TEST_IN(signal, after_finish_keeps_the_jobs_code)
 {
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){
@@ -13,7 +13,6 @@ TEST(signal, after_finish_keeps_the_jobs_code)
                  .u.finish = {.result = RESULT_FAILED, .run = 1, .sentence = "why it failed"}});
     signalled(b, 15);
     assert_string_equal(b->log, "EXIT 1 why it failed\n");
-    bench_free(b);
 }
 
 /* --- lack of memory and random events --- */
@@ -55,7 +54,7 @@ static struct bench *a_life(uint64_t fail_at)
     return b;
 }
 
-TEST(memory, each_allocation_that_fails_leaves_everything_as_it_was)
+TEST_IN(memory, each_allocation_that_fails_leaves_everything_as_it_was)
 {
     struct bench *well = a_life(0);
     assert_true(well->flaky.asked > 8);
@@ -68,7 +67,7 @@ TEST(memory, each_allocation_that_fails_leaves_everything_as_it_was)
     bench_free(well);
 }
 
-TEST(door, everything_in_every_state_is_survived)
+TEST_IN(door, everything_in_every_state_is_survived)
 {
     for (uint64_t seed = 1; seed <= 400; seed++) {
         struct rng rng;

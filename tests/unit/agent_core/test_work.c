@@ -3,7 +3,7 @@
 #include "common/base/rng.h"
 #include "tests/unit/agent_core/bench.h"
 
-TEST(ready, follows_the_ports)
+TEST_IN(ready, follows_the_ports)
 {
     struct bench *b = a_joined_bench(2);
     hears(b, (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = 3, .fresh_ports = true}});
@@ -14,10 +14,9 @@ TEST(ready, follows_the_ports)
     assert_string_equal(b->log, "READY epoch=3 me:7000:7001\n~ready epoch=3 number=0 -\n");
     prepare(b, 4);
     assert_string_equal(b->log, "HOLD 4\n");
-    bench_free(b);
 }
 
-TEST(start, a_millisecond_before_the_end_of_the_lease_is_not)
+TEST_IN(start, a_millisecond_before_the_end_of_the_lease_is_not)
 {
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
@@ -26,10 +25,9 @@ TEST(start, a_millisecond_before_the_end_of_the_lease_is_not)
     b->now += TTL_MS - 1;
     start(b, 1);
     assert_saw(b, "SPAWN epoch=1");
-    bench_free(b);
 }
 
-TEST(start, with_a_rank_outside_of_its_table_is_void)
+TEST_IN(start, with_a_rank_outside_of_its_table_is_void)
 {
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
@@ -42,10 +40,9 @@ TEST(start, with_a_rank_outside_of_its_table_is_void)
     hears(b, (struct tfe_msg){.type = MSG_START, .u.start = far});
     assert_saw(b, "~void_start");
     assert_not_saw(b, "SPAWN");
-    bench_free(b);
 }
 
-TEST(start, for_a_place_that_is_not_its_own_is_void)
+TEST_IN(start, for_a_place_that_is_not_its_own_is_void)
 {
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
@@ -66,10 +63,9 @@ TEST(start, for_a_place_that_is_not_its_own_is_void)
         assert_saw(b, "JOIN");
         welcome(b);
     }
-    bench_free(b);
 }
 
-TEST(table, chunks_that_do_not_fit_are_refused_and_change_nothing)
+TEST_IN(table, chunks_that_do_not_fit_are_refused_and_change_nothing)
 {
     struct bench *b = a_joined_bench(2);
     prepare(b, 1);
@@ -97,10 +93,9 @@ TEST(table, chunks_that_do_not_fit_are_refused_and_change_nothing)
                               .u.table = {.epoch = 1, .world = 4, .rows = rows + 2, .n_rows = 2}});
     start(b, 1);
     assert_saw(b, "SPAWN");
-    bench_free(b);
 }
 
-TEST(stop, of_an_older_epoch_does_not_touch_the_running_one)
+TEST_IN(stop, of_an_older_epoch_does_not_touch_the_running_one)
 {
     struct bench *b = a_joined_bench(1);
     run_epoch(b, 5);
@@ -108,10 +103,9 @@ TEST(stop, of_an_older_epoch_does_not_touch_the_running_one)
     assert_string_equal(b->log, "");
     stop(b, 9);
     assert_saw(b, "SWEEP");
-    bench_free(b);
 }
 
-TEST(exited, that_came_up_between_join_and_welcome_is_said_then)
+TEST_IN(exited, that_came_up_between_join_and_welcome_is_said_then)
 {
     /* Bug: the exit was in neither message, so the server waited for the trainer until
      * the next reconnect. */
@@ -129,12 +123,11 @@ TEST(exited, that_came_up_between_join_and_welcome_is_said_then)
     assert_saw(b, "EXITED 1 local=0 code=3 signal=0 its tail\n");
     noted(b, 1);
     lost(b, AGENT_LINK_LOST);
-    bench_free(b);
 }
 
 /* A restarted server does not know it, and without it cannot prove by probes that the node's
  * trainers are dead. */
-TEST(exited, listening_is_said_with_every_welcome)
+TEST_IN(exited, listening_is_said_with_every_welcome)
 {
     struct bench *b = a_running_bench(1);
     lost(b, AGENT_LINK_LOST);
@@ -155,10 +148,9 @@ TEST(exited, listening_is_said_with_every_welcome)
     connected(b);
     welcome(b);
     assert_not_saw(b, "LISTENING"); /* the trainers are being killed */
-    bench_free(b);
 }
 
-TEST(nproc, all_that_end_well_are_a_success)
+TEST_IN(nproc, all_that_end_well_are_a_success)
 {
     struct bench *b = a_running_bench(3);
     trainer_exited(b, 1, 0, 0);
@@ -168,11 +160,10 @@ TEST(nproc, all_that_end_well_are_a_success)
     assert_saw(b, "SWEEP");
     swept(b);
     assert_saw(b, "EXITED 1 local=0 code=0 signal=0 \n");
-    bench_free(b);
 }
 
 /* Bug: a data share that took a minute longer was cut off, and counted as complete. */
-TEST(nproc, after_the_first_ended_well_nobody_hurries_the_others_and_their_codes_do_not_matter)
+TEST_IN(nproc, after_the_first_ended_well_nobody_hurries_the_others_and_their_codes_do_not_matter)
 {
     struct bench *b = a_running_bench(3);
     trainer_exited(b, 0, 0, 0);
@@ -184,10 +175,9 @@ TEST(nproc, after_the_first_ended_well_nobody_hurries_the_others_and_their_codes
     assert_saw(b, "SWEEP");
     swept(b);
     assert_saw(b, "EXITED 1 local=0 code=0 signal=0 \n");
-    bench_free(b);
 }
 
-TEST(start, after_lease_ended_is_void)
+TEST_IN(start, after_lease_ended_is_void)
 {
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){.type = MSG_LEASE_ENDED, .u.lease_ended.epoch = 1});
@@ -199,5 +189,4 @@ TEST(start, after_lease_ended_is_void)
     table(b, 2);
     start(b, 2);
     assert_saw(b, "~void_start");
-    bench_free(b);
 }

@@ -146,26 +146,6 @@ static void turn(void)
 
 #define FIXTURE setup, teardown
 
-TEST_IN(logs, each_stream_has_its_file_and_latest_leads_to_the_newest_epoch)
-{
-    struct log_writer *w = writer(0);
-    for (uint64_t epoch = 7; epoch < 9; epoch++) {
-        struct output_stream *out = stream_open(w, epoch, 3, STREAM_STDOUT);
-        struct output_stream *err = stream_open(w, epoch, 3, STREAM_STDERR);
-        say(out, "one\ntwo \r\xff");
-        say(err, "bad\n");
-        stream_close(out);
-        stream_close(err);
-    }
-    log_writer_free(w, PATIENCE_MS);
-    assert_string_equal(text_of("mnist/run-2/epoch-7/rank-3.stdout"), "one\ntwo \r\xff");
-    assert_string_equal(text_of("mnist/run-2/epoch-7/rank-3.stderr"), "bad\n");
-    assert_string_equal(text_of("mnist/latest/rank-3.stderr"), "bad\n");
-    char target[64] = "";
-    assert_true(readlink(folder_path(root, "mnist/latest"), target, sizeof(target) - 1) > 0);
-    assert_string_equal(target, "run-2/epoch-8");
-}
-
 TEST_IN(logs, a_job_whose_name_is_a_path_writes_nothing)
 {
     char below[FOLDER_BYTES + 8];
@@ -197,28 +177,6 @@ TEST_IN(logs, what_is_there_is_never_written_over)
     assert_string_equal(text_of("mnist/run-2/epoch-1/rank-0.stdout"), "first\n");
     assert_string_equal(text_of("mnist/run-2/epoch-1/rank-0-2.stdout"), "second\n");
     assert_string_equal(text_of("mnist/run-2/epoch-1/rank-0-3.stdout"), "third\n");
-}
-
-TEST_IN(logs, a_long_one_is_moved_aside_between_two_lines)
-{
-    struct log_writer *w = writer(4096);
-    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
-    char line[64];
-    for (int i = 0; i < 1000; i++) { /* 20 bytes each */
-        snprintf(line, sizeof(line), "line %013d\n", i);
-        say(file, line);
-    }
-    stream_close(file);
-    log_writer_free(w, PATIENCE_MS);
-    struct stat st;
-    assert_int_equal(stat(folder_path(root, "mnist/latest/rank-0.stdout"), &st), 0);
-    assert_in_range(st.st_size, 20, 4096);
-    assert_int_equal(stat(folder_path(root, "mnist/latest/rank-0.stdout.old"), &st), 0);
-    assert_in_range(st.st_size, 4096 - 20, 4096);
-    assert_memory_equal(text_of("mnist/latest/rank-0.stdout.old"), "line ", 5);
-    const char *text = text_of("mnist/latest/rank-0.stdout");
-    assert_memory_equal(text, "line ", 5);
-    assert_string_equal(text + strlen(text) - strlen(line), line);
 }
 
 TEST_IN(logs, a_line_longer_than_a_file_is_cut)
@@ -279,23 +237,6 @@ TEST_IN(logs, a_folder_that_was_cleared_away_is_made_anew)
     /* The new file begins with a complete line. */
     assert_string_equal(text_of("mnist/latest/rank-0.stdout"),
                         "tfe-agent: 1 lines were lost here\nhere\n");
-}
-
-TEST_IN(logs, a_directory_that_cannot_be_written_is_named_at_once)
-{
-    struct log_writer *w;
-    struct tfe_reason reason;
-    folder_write(folder_path(root, "file"), "");
-    struct log_writer_options options = {
-        .root = folder_path(root, "file"), .base = base, .ring = &ring, .job = &job};
-    assert_int_equal(log_writer_new(&options, &w, &reason), TFE_ESYS);
-    assert_non_null(strstr(reason.text, "--log-dir"));
-    options.root = folder_path(root, "file/below");
-    assert_int_equal(log_writer_new(&options, &w, &reason), TFE_ESYS);
-    options.root = folder_path(root, "a/b/c/"); /* created with its parent directories */
-    assert_int_equal(log_writer_new(&options, &w, &reason), 0);
-    log_writer_free(w, PATIENCE_MS);
-    assert_int_equal(access(folder_path(root, "a/b/c"), W_OK), 0);
 }
 
 /* Bug: a user with write access could redirect the log to foreign files by a symbolic link. */
