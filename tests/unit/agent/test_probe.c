@@ -74,7 +74,7 @@ static void begin(uint32_t n)
     s.n = n;
     s.base = event_base_new();
     s.responder = responder_new(s.base, "node-1");
-    s.prober = prober_new(s.base, on_done, on_proof, s);
+    s.prober = prober_new(s.base, on_done, on_proof, NULL);
     assert_int_equal(ports_new(n, 0, &s.ports, &reason), 0);
     assert_int_equal(ports_hold(s.ports, 1, false, &s.numbers, &reason), 0);
 }
