@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/channel/admission.h"
 #include "common/cli/log.h"
 #include "common/cli/log_throttle.h"
 #include "common/records/schemas.h"
@@ -33,11 +32,6 @@
 /* Number of queued rows above which events are not stored, because ledger rows have priority. */
 #define WAITING_MAX 5000
 
-struct entry {
-    struct msg_event_row *row;
-    struct admission_slot place;
-};
-
 struct events {
     const struct rdzv *core;
     struct writer *writer; /* destination of events; NULL to keep them in memory only */
@@ -45,12 +39,10 @@ struct events {
     struct rate all;
     events_owner_fn *owner_of; /* returns the owner of a job; NULL if each job is its own owner */
     const void *owner_ctx;
-    struct admission *places; /* ring entries by owner */
-    struct entry *ring[RING]; /* events by number, oldest first */
-    uint32_t n;
+    struct msg_event_row *ring[RING]; /* the newest events, from index `first` on */
+    uint32_t first, n;
     uint64_t newest;
-    uint64_t last_removed; /* highest number of a removed event */
-    bool has_more;         /* the store has events that are not in the ring */
+    uint64_t last_removed; /* highest number of an event that is not in the ring; 0 if none is */
 };
 
 int events_new(const struct rdzv *core, struct events **ret)
@@ -62,9 +54,7 @@ int events_new(const struct rdzv *core, struct events **ret)
     e->core = core;
     e->each = throttle_new(CAUSES, CAUSE_BURST, CAUSE_INTERVAL_MS);
     e->of_owner = throttle_new(OWNERS, OWNER_BURST, OWNER_INTERVAL_MS);
-    const struct admission_config config = {
-        .capacity = RING, .quota_max = RING, .evicts_oldest = true};
-    if (!e->each || !e->of_owner || admission_new(&config, &e->places) != 0) {
+    if (!e->each || !e->of_owner) {
         events_free(e);
         return TFE_ENOMEM;
     }
@@ -72,25 +62,14 @@ int events_new(const struct rdzv *core, struct events **ret)
     return 0;
 }
 
-static void remove_at(struct events *e, uint32_t i)
-{
-    struct entry *entry = e->ring[i];
-    e->n--;
-    memmove(&e->ring[i], &e->ring[i + 1], (e->n - i) * sizeof(struct entry *));
-    admission_leave(e->places, &entry->place);
-    free(entry->row);
-    free(entry);
-}
-
 void events_free(struct events *e)
 {
     if (!e) {
         return;
     }
-    while (e->n > 0) {
-        remove_at(e, e->n - 1);
+    for (uint32_t i = 0; i < RING; i++) {
+        free(e->ring[i]);
     }
-    admission_free(e->places);
     free(e->each);
     free(e->of_owner);
     free(e);
@@ -104,7 +83,7 @@ void events_set_owner_fn(struct events *e, events_owner_fn *owner_of, const void
 
 static const struct msg_event_row *at(const struct events *e, uint32_t i)
 {
-    return e->ring[i]->row;
+    return e->ring[(e->first + i) % RING];
 }
 
 /* Writes the owner for which an event counts: that of its job, else the job itself. Returns its
@@ -119,62 +98,36 @@ static size_t owner_of(const struct events *e, const char *job, uint8_t ret[ADMI
     return n;
 }
 
-/* Returns the index of an entry in the ring. */
-static uint32_t index_of(const struct events *e, const struct entry *entry)
+/* Adds a row, whose ownership is taken, in place of the oldest one if the ring is full. */
+static void put(struct events *e, struct msg_event_row *row)
 {
-    uint32_t i = 0;
-    while (e->ring[i] != entry) {
-        i++;
+    const uint32_t place = (e->first + e->n) % RING;
+    if (e->n == RING) {
+        e->last_removed = e->ring[place]->number;
+        e->first = (e->first + 1) % RING;
+        free(e->ring[place]);
+    } else {
+        e->n++;
     }
-    return i;
-}
-
-static void remove_event(struct events *e, uint32_t i)
-{
-    const uint64_t number = at(e, i)->number;
-    e->last_removed = number > e->last_removed ? number : e->last_removed;
-    e->has_more = true;
-    remove_at(e, i);
-}
-
-/* Adds a row, whose ownership is taken. */
-static int put(struct events *e, struct msg_event_row *row)
-{
-    uint8_t owner[ADMISSION_NAME_MAX];
-    const struct admission_claim claim = {
-        .by = {[ADMISSION_KEY] = {owner, owner_of(e, row->job, owner)}}, .cost = 1};
-    struct entry *entry = calloc(1, sizeof(*entry));
-    struct admission_slot *goes;
-    if (!entry || admission_enter(e->places, &claim, entry, &entry->place) != 0) {
-        free(entry);
-        free(row);
-        return TFE_ENOMEM;
-    }
-    entry->row = row;
-    while ((goes = admission_next_eviction(e->places, &entry->place, NULL)) &&
-           goes != &entry->place) {
-        remove_event(e, index_of(e, goes->owner));
-    }
-    if (e->n == RING) { /* full of the server's own events, which have no owner */
-        remove_event(e, 0);
-    }
+    e->ring[place] = row;
     e->newest = row->number;
-    e->ring[e->n++] = entry;
-    return 0;
 }
 
 static int load_event(void *ctx, const struct tfe_msg *row)
 {
     struct msg_event_row *copy = record_copy(&schema_event, &row->u.event_row);
-    return copy ? put(ctx, copy) : TFE_ENOMEM;
+    if (!copy) {
+        return TFE_ENOMEM;
+    }
+    put(ctx, copy);
+    return 0;
 }
 
 int events_load(struct events *e, struct store *store, struct tfe_reason *reason)
 {
     const struct store_page page = {.type = MSG_EVENT_ROW, .last = RING};
     int rc = store_read(store, &page, load_event, e, reason);
-    e->has_more = e->n == RING;
-    e->last_removed = e->has_more ? at(e, 0)->number - 1 : 0;
+    e->last_removed = e->n == RING ? at(e, 0)->number - 1 : 0;
     e->newest += e->newest > 0 ? NUMBER_GAP : 0;
     return rc;
 }
@@ -242,10 +195,11 @@ const struct msg_event_row *events_add(struct events *e, const struct msg_event_
         row.says = sentence;
     }
     struct msg_event_row *copy = record_copy(&schema_event, &row);
-    if (!copy || put(e, copy) != 0) {
+    if (!copy) {
         log_warn("event_lost", LOG_S("kind", row.kind));
         return NULL;
     }
+    put(e, copy);
     store_event(e, copy);
     return copy;
 }
@@ -295,7 +249,7 @@ const struct msg_event_row *events_next(const struct events *e, const char *job,
 
 bool events_has_after(const struct events *e, uint64_t after)
 {
-    return !e->has_more || after >= e->last_removed;
+    return after >= e->last_removed;
 }
 
 uint64_t events_before_last(const struct events *e, const char *job, uint32_t last, bool *ret_all)
@@ -305,7 +259,7 @@ uint64_t events_before_last(const struct events *e, const char *job, uint32_t la
     while (i > 0 && found < last) {
         found += is_of(at(e, --i), job);
     }
-    *ret_all = found == last || !e->has_more;
+    *ret_all = found == last || e->last_removed == 0;
     return e->n > 0 && i < e->n ? at(e, i)->number - 1 : e->newest;
 }
 

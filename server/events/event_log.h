@@ -31,7 +31,7 @@ int events_load(struct events *e, struct store *store, struct tfe_reason *reason
 void events_attach_writer(struct events *e, struct writer *writer);
 
 /* Sets the function that writes the owner of a job to ret and returns its length, 0 if unknown.
- * Ring and rate have a quota per owner; a full ring drops the oldest event of the largest owner. */
+ * The rate has a quota per owner. */
 typedef size_t events_owner_fn(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX]);
 void events_set_owner_fn(struct events *e, events_owner_fn *owner_of, const void *ctx);
 
