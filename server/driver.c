@@ -17,6 +17,7 @@
 #include "server/events/counters.h"
 #include "server/events/event_log.h"
 #include "server/events/event_text.h"
+#include "server/events/trace_log.h"
 #include "server/jobs/pool.h"
 #include "server/store/writer.h"
 #include "server/table_stream.h"
@@ -33,15 +34,9 @@
 
 struct driver {
     struct rdzv *core;
-    struct sessions *sessions;
+    struct outlets to;
     struct writer *writer;
-    struct {
-        trace_fn fn; /* NULL ends the list */
-        void *ctx;
-    } listeners[LISTENERS_MAX]; /* called for each trace, in order of registration */
-    struct counters *gauges;    /* counters for metrics; NULL if nothing is counted */
-    struct events *events;      /* receives ledger entries; NULL if there is no event log */
-    const char *exit;           /* reason of an EXIT action; NULL if there was none */
+    const char *exit; /* reason of an EXIT action; NULL if there was none */
     /* Records that could not be queued for the writer because memory ran out; each is reported to
      * the core as not written. A step persists at most RDZV_PERSIST_MAX records, and each report
      * makes room for the one record that it may cause. */
@@ -118,7 +113,8 @@ static struct tfe_wall wall_of(struct tfe_mono t, struct tfe_mono now, struct tf
 }
 
 /* If memory runs out, the entry is missing from the ledger; nothing else is affected. */
-static void note(const struct driver *driver, const struct rdzv_ledger *ledger)
+static void note(const struct driver *driver, const struct rdzv_ledger *ledger,
+                 enum rdzv_ledger_change change)
 {
     struct tfe_mono now = clock_mono();
     struct tfe_wall now_wall = clock_wall();
@@ -126,14 +122,27 @@ static void note(const struct driver *driver, const struct rdzv_ledger *ledger)
     for (size_t i = 0; i < EPOCH__TIMES; i++) {
         row.at[i] = wall_of(ledger->at[i], now, now_wall);
     }
-    if (driver->gauges) {
-        counters_add_epoch(driver->gauges, ledger->job, &row);
+    if (driver->to.gauges) {
+        counters_add_epoch(driver->to.gauges, &row, change);
     }
-    if (driver->events) {
-        event_of_ledger(driver->events, ledger->job, &row);
+    if (driver->to.events && change == LEDGER_PROGRESSED) {
+        event_of_first_step(driver->to.events, ledger->job, &row);
     }
     if (writer_put_ledger(driver->writer, ledger->job, &row) != 0) {
         log_warn("ledger_row_lost", LOG_S("job", ledger->job), LOG_U("epoch", row.epoch));
+    }
+}
+
+static void report_trace(const struct outlets *to, const struct rdzv_trace *trace)
+{
+    if (to->traces) {
+        trace_log(to->traces, trace);
+    }
+    if (to->events) {
+        event_of_trace(to->events, trace);
+    }
+    if (to->pool) {
+        pool_trace(to->pool, trace);
     }
 }
 
@@ -146,13 +155,13 @@ static void run_actions(struct driver *driver, const struct rdzv_actions *action
         switch (action->type) {
         case RDZV_SEND:
             if (action->msg.type == MSG_TABLE) {
-                send_table(driver->sessions, &cache, action);
+                send_table(driver->to.sessions, &cache, action);
             } else {
-                sessions_send(driver->sessions, action->session, &action->msg);
+                sessions_send(driver->to.sessions, action->session, &action->msg);
             }
             break;
         case RDZV_CLOSE:
-            sessions_close(driver->sessions, action->session);
+            sessions_close(driver->to.sessions, action->session);
             break;
         case RDZV_PERSIST:
             persist(driver, action->record);
@@ -161,12 +170,10 @@ static void run_actions(struct driver *driver, const struct rdzv_actions *action
             driver->exit = action->sentence;
             break;
         case RDZV_LEDGER:
-            note(driver, action->ledger);
+            note(driver, action->ledger, action->change);
             break;
         case RDZV_TRACE:
-            for (unsigned k = 0; k < LISTENERS_MAX && driver->listeners[k].fn; k++) {
-                driver->listeners[k].fn(driver->listeners[k].ctx, &action->trace);
-            }
+            report_trace(&driver->to, &action->trace);
             break;
         }
     }
@@ -233,7 +240,7 @@ static void settle(struct driver *driver, struct tfe_mono now)
         }
         driver->gone_first = (driver->gone_first + 1) % driver->max_sessions;
         driver->n_gone--;
-        sessions_forgotten(driver->sessions, session);
+        sessions_forgotten(driver->to.sessions, session);
     }
     arm(driver, now, 0);
 }
@@ -257,7 +264,7 @@ static void on_closed(void *ctx, uint32_t session)
 {
     struct driver *driver = ctx;
     if (driver->stopped) {
-        sessions_forgotten(driver->sessions, session);
+        sessions_forgotten(driver->to.sessions, session);
         return;
     }
     driver->gone[(driver->gone_first + driver->n_gone) % driver->max_sessions] = session;
@@ -307,15 +314,16 @@ static bool on_written(void *ctx, const char *job, uint64_t sequence, int rc)
 static void on_condition(void *ctx, int rc, const char *reason)
 {
     const struct driver *driver = ctx;
-    if (!driver->events) {
+    if (!driver->to.events) {
         return;
     }
     if (rc == 0) {
-        events_report(driver->events, &(struct msg_event_row){.kind = "store_writes_again"},
+        events_report(driver->to.events, &(struct msg_event_row){.kind = "store_writes_again"},
                       "the database takes what is written again");
     } else {
         events_report(
-            driver->events, &(struct msg_event_row){.kind = "store_failed", .level = EVENT_ERROR},
+            driver->to.events,
+            &(struct msg_event_row){.kind = "store_failed", .level = EVENT_ERROR},
             "the database takes nothing (%.600s): running epochs go on, no new one begins", reason);
     }
 }
@@ -439,31 +447,9 @@ int driver_set_store(struct driver *driver, struct store *store, int64_t keep_hi
     return rc;
 }
 
-void driver_set_sessions(struct driver *driver, struct sessions *sessions)
+struct outlets *driver_outlets(struct driver *driver)
 {
-    driver->sessions = sessions;
-}
-
-void driver_set_events(struct driver *driver, struct events *events)
-{
-    driver->events = events;
-}
-
-void driver_listen(struct driver *driver, trace_fn fn, void *ctx)
-{
-    unsigned n = 0;
-    while (n < LISTENERS_MAX && driver->listeners[n].fn) {
-        n++;
-    }
-    TFE_ASSERT(n < LISTENERS_MAX);
-    driver->listeners[n].fn = fn;
-    driver->listeners[n].ctx = ctx;
-}
-
-void driver_count(struct driver *driver, struct counters *gauges)
-{
-    driver->gauges = gauges;
-    driver_listen(driver, counters_trace, gauges);
+    return &driver->to;
 }
 
 const struct rdzv *driver_core(const struct driver *driver)

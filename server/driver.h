@@ -15,16 +15,20 @@ struct event_base;
 struct driver;
 struct counters;
 struct events;
+struct pool;
 struct store;
+struct trace_log;
 struct writer;
 
-/* Receives one trace of the core. The trace is valid until the call returns. The function must not
- * step the core. */
-typedef void (*trace_fn)(void *ctx, const struct rdzv_trace *trace);
-
-/* Maximum number of trace listeners. They are registered at start-up and stay for the life of the
- * process. */
-#define LISTENERS_MAX 4
+/* Destinations of the core's actions. Those of traces and ledger rows are NULL where nothing
+ * receives them. */
+struct outlets {
+    struct sessions *sessions;
+    struct trace_log *traces;
+    struct events *events;
+    struct counters *gauges;
+    struct pool *pool;
+};
 
 /* Returns 0, TFE_EINVAL or TFE_ENOMEM as rdzv_new(). */
 int driver_new(struct event_base *base, const struct rdzv_config *config,
@@ -46,19 +50,9 @@ struct writer *driver_writer(const struct driver *driver);
  * the disk; returns false if it does not. NULL is allowed and returns true. */
 bool driver_free(struct driver *driver, uint32_t wait_ms);
 
-/* Sets the sessions that actions are sent to. Call it before the first event. */
-void driver_set_sessions(struct driver *driver, struct sessions *sessions);
-
-/* Sets the event log, which receives ledger entries and store failures. It must outlive the
- * driver's last step. Call it before the first event. */
-void driver_set_events(struct driver *driver, struct events *events);
-
-/* Adds a listener for traces of the core, which is called after earlier ones. Call it before the
- * first event. */
-void driver_listen(struct driver *driver, trace_fn fn, void *ctx);
-
-/* Sets the counters to update. Call it before the first event. */
-void driver_count(struct driver *driver, struct counters *gauges);
+/* Returns the destinations of the core's actions, to be set before the first event. They must
+ * outlive the driver's last step. */
+struct outlets *driver_outlets(struct driver *driver);
 
 /* Callbacks for sessions_new() that feed the core. Their ctx is the driver. */
 extern const struct session_ops driver_session_ops;

@@ -299,8 +299,7 @@ static int start_seeing(struct server *server, struct store *store, struct tfe_r
     }
     rc = events_load(server->events, store, reason);
     if (rc == 0) {
-        driver_listen(server->driver, event_of_trace, server->events);
-        driver_set_events(server->driver, server->events);
+        driver_outlets(server->driver)->events = server->events;
     }
     return rc;
 }
@@ -325,7 +324,7 @@ static int start_pool(struct server *server, struct store *store, struct tfe_rea
         reason_set(reason, "no memory for the pool");
         return TFE_ENOMEM;
     }
-    driver_listen(server->driver, pool_trace, server->pool);
+    driver_outlets(server->driver)->pool = server->pool;
     events_set_owner_fn(server->events, pool_owner_of, server->pool);
     return pool_load(server->pool, store, reason);
 }
@@ -343,8 +342,8 @@ static int start_driver(struct server *server, struct tfe_reason *reason)
     if (rc != 0) {
         reason_set(reason, "start the rendezvous: %s", tfe_error_sentence(rc));
     } else {
-        driver_listen(server->driver, trace_log, server->traces);
-        driver_count(server->driver, &server->gauges);
+        driver_outlets(server->driver)->traces = server->traces;
+        driver_outlets(server->driver)->gauges = &server->gauges;
         rc = driver_restore(server->driver, store, reason);
     }
     if (rc == 0) {
@@ -401,7 +400,7 @@ static int start_sessions(struct server *server, struct tfe_reason *reason)
         reason_set(reason, "no memory for %u sessions", config.max_sessions);
         return rc;
     }
-    driver_set_sessions(server->driver, server->sessions);
+    driver_outlets(server->driver)->sessions = server->sessions;
     return 0;
 }
 

@@ -16,10 +16,12 @@ static struct rdzv_ledger *current(struct job *job)
     return &job->ledger.v[job->ledger.current];
 }
 
-static void emit_row(struct rdzv *r, struct job *job)
+static void emit_row(struct rdzv *r, struct job *job, enum rdzv_ledger_change change)
 {
     if (current(job)->row.epoch != 0) {
-        send_action(r, RDZV_LEDGER)->ledger = current(job);
+        struct rdzv_action *action = send_action(r, RDZV_LEDGER);
+        action->ledger = current(job);
+        action->change = change;
     }
 }
 
@@ -97,7 +99,7 @@ void ledger_stop(struct rdzv *r, struct job *job, struct tfe_mono detected)
     l->next_detected = detected;
     if (job->epoch.is_open && tfe_mono_is_never(current(job)->at[EPOCH_ENDED])) {
         current(job)->at[EPOCH_ENDED] = r->now;
-        emit_row(r, job);
+        emit_row(r, job, LEDGER_OTHER);
     }
 }
 
@@ -124,7 +126,7 @@ void ledger_close(struct rdzv *r, struct job *job)
     }
     row->over = true;
     row->failed = job->persist.is_over && job->persist.ending == JOB_FAILED;
-    emit_row(r, job);
+    emit_row(r, job, LEDGER_CLOSED);
 }
 
 void ledger_learn_from(struct rdzv *r, struct job *job, uint64_t step)
@@ -161,11 +163,14 @@ void ledger_open(struct rdzv *r, struct job *job)
 void ledger_note(struct rdzv *r, struct job *job, enum tfe_epoch_time what)
 {
     current(job)->at[what] = r->now;
-    emit_row(r, job);
+    emit_row(r, job,
+             what == EPOCH_STARTED      ? LEDGER_STARTED
+             : what == EPOCH_PROGRESSED ? LEDGER_PROGRESSED
+                                        : LEDGER_OTHER);
 }
 
 void ledger_count_restart(struct rdzv *r, struct job *job)
 {
     current(job)->row.restarts++;
-    emit_row(r, job);
+    emit_row(r, job, LEDGER_OTHER);
 }

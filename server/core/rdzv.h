@@ -180,6 +180,14 @@ struct rdzv_ledger {
     struct tfe_mono at[EPOCH__TIMES];
 };
 
+/* What a ledger row reports first. */
+enum rdzv_ledger_change {
+    LEDGER_OTHER,
+    LEDGER_STARTED,    /* the epoch starts */
+    LEDGER_PROGRESSED, /* its first progress was reported to this server */
+    LEDGER_CLOSED      /* it is over */
+};
+
 /* Pointers in an action belong to the core and are valid until the next rdzv_step. */
 struct rdzv_action {
     enum rdzv_action_type type;
@@ -190,6 +198,7 @@ struct rdzv_action {
     const struct rdzv_record *record; /* PERSIST: the record to write */
     const char *sentence;             /* EXIT: the reason, for the log */
     const struct rdzv_ledger *ledger; /* LEDGER: the row to store */
+    enum rdzv_ledger_change change;   /* LEDGER */
     struct rdzv_trace trace;          /* TRACE: what to log */
 };
 

@@ -2,7 +2,6 @@
 #include "server/events/counters.h"
 
 #include <event2/event.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/timer.h"
@@ -32,16 +31,6 @@ void counters_done(struct counters *g)
     event_drop(&g->timer);
 }
 
-/* Returns the FNV-1a hash of job and epoch, never 0. */
-static uint64_t mark_of(const char *job, uint64_t epoch)
-{
-    uint64_t mark = UINT64_C(0xcbf29ce484222325) ^ epoch;
-    for (const char *c = job; *c != '\0'; c++) {
-        mark = (mark ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    }
-    return mark | 1;
-}
-
 static int64_t between(const struct msg_epoch_row *row, enum tfe_epoch_time from,
                        enum tfe_epoch_time to)
 {
@@ -49,27 +38,15 @@ static int64_t between(const struct msg_epoch_row *row, enum tfe_epoch_time from
     return is_known ? row->at[to].ms - row->at[from].ms : -1;
 }
 
-void counters_add_epoch(struct counters *g, const char *job, const struct msg_epoch_row *row)
+void counters_add_epoch(struct counters *g, const struct msg_epoch_row *row,
+                        enum rdzv_ledger_change change)
 {
-    const uint64_t mark = mark_of(job, row->epoch);
-    uint64_t *seen = &g->seen[(mark >> 1) % COUNTERS_SEEN];
-    if (!row->over || *seen == mark) {
-        return;
-    }
-    *seen = mark;
+    if (change == LEDGER_STARTED) {
+        g->epochs[row->cause]++;
+    } else if (change == LEDGER_CLOSED) {
 #define COUNTERS_PHASE_ADD(from, to, name)                                                         \
     histogram_add(&g->phases[PHASE_##from##_##to], between(row, EPOCH_##from, EPOCH_##to));
-    COUNTERS_PHASES(COUNTERS_PHASE_ADD)
+        COUNTERS_PHASES(COUNTERS_PHASE_ADD)
 #undef COUNTERS_PHASE_ADD
-}
-
-void counters_trace(void *ctx, const struct rdzv_trace *trace)
-{
-    struct counters *g = ctx;
-    for (unsigned i = 0; trace->kind == TRACE_EPOCH && trace->text && i < COUNTERS_CAUSES; i++) {
-        if (strcmp(msg_cause_name((enum tfe_cause)i), trace->text) == 0) {
-            g->epochs[i]++;
-            return;
-        }
     }
 }

@@ -29,16 +29,12 @@ enum counters_phase {
         PHASE__COUNT
 };
 
-/* Number of recently counted epochs to remember, because their rows may be written again. */
-#define COUNTERS_SEEN 1024
-
 struct counters {
     uint64_t renewals;
     uint64_t refusals[COUNTERS_CODES];
     uint64_t epochs[COUNTERS_CAUSES];
     struct histogram phases[PHASE__COUNT];
     struct histogram loop; /* lateness of timers of the event loop */
-    uint64_t seen[COUNTERS_SEEN];
     struct event *timer;
     struct tfe_mono due;
 };
@@ -48,10 +44,8 @@ int counters_start(struct counters *g, struct event_base *base) TFE_MUST_CHECK;
 /* Stops the measurement. Zeroed gauges are allowed. */
 void counters_done(struct counters *g);
 
-/* Counts the phases of an epoch once its ledger row is final. */
-void counters_add_epoch(struct counters *g, const char *job, const struct msg_epoch_row *row);
-
-/* Counts an epoch; a trace_fn. */
-void counters_trace(void *ctx, const struct rdzv_trace *trace);
+/* Counts an epoch when it starts, and its phases when its ledger row is final. */
+void counters_add_epoch(struct counters *g, const struct msg_epoch_row *row,
+                        enum rdzv_ledger_change change);
 
 #endif

@@ -234,9 +234,8 @@ static void add_finished(struct events *e, const struct rdzv_trace *trace)
     }
 }
 
-void event_of_trace(void *ctx, const struct rdzv_trace *trace)
+void event_of_trace(struct events *e, const struct rdzv_trace *trace)
 {
-    struct events *e = ctx;
     struct rdzv_node node;
     switch (trace->kind) {
     case TRACE_NODE_EXITED:
@@ -284,16 +283,10 @@ static void phase(struct text *text, const struct msg_epoch_row *row, enum tfe_e
     }
 }
 
-void event_of_ledger(struct events *e, const char *job, const struct msg_epoch_row *row)
+void event_of_first_step(struct events *e, const char *job, const struct msg_epoch_row *row)
 {
     char phases[512];
     struct text text;
-    int64_t first = row->at[EPOCH_PROGRESSED].ms;
-    /* Report only the row that sets this time: later rows repeat it. */
-    if (first == 0 || row->over || row->at[EPOCH_ENDED].ms > 0 ||
-        row->at[EPOCH_LISTENING].ms > first) {
-        return;
-    }
     text_init(&text, phases, sizeof(phases));
     phase(&text, row, EPOCH_DETECTED, EPOCH_STOPPED, "until STOP");
     phase(&text, row, EPOCH_STOPPED, EPOCH_GATHERED, "until all were ready");

@@ -79,13 +79,13 @@ static bool passes(struct trace_log *log, const struct rdzv_trace *trace, uint64
     return true;
 }
 
-void trace_log(void *ctx, const struct rdzv_trace *trace)
+void trace_log(struct trace_log *log, const struct rdzv_trace *trace)
 {
     const struct trace_words *w = &words[trace->kind];
     struct log_field fields[8];
     unsigned n = 0;
     uint64_t hidden;
-    if (!passes(ctx, trace, &hidden)) {
+    if (!passes(log, trace, &hidden)) {
         return;
     }
     fields[n++] = LOG_S("job", trace->job);

@@ -13,8 +13,7 @@ struct trace_log *trace_log_new(uint32_t job_lines_at_once);
 /* Frees the trace log. NULL is allowed. */
 void trace_log_free(struct trace_log *log);
 
-/* Writes one log line whose event is the trace's name; a trace_fn with a struct trace_log as
- * ctx. */
-void trace_log(void *ctx, const struct rdzv_trace *trace);
+/* Writes one log line whose event is the trace's name. */
+void trace_log(struct trace_log *log, const struct rdzv_trace *trace);
 
 #endif

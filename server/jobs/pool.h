@@ -55,8 +55,8 @@ int pool_load(struct pool *p, struct store *store, struct tfe_reason *reason) TF
  * the pool's last step. */
 void pool_keep(struct pool *p, struct writer *writer);
 
-/* Implements trace_fn: follows the states of jobs in the core; ctx is a struct pool. */
-void pool_trace(void *ctx, const struct rdzv_trace *trace);
+/* Follows the states of jobs in the core. */
+void pool_trace(struct pool *p, const struct rdzv_trace *trace);
 
 /* The data queued for a pool node (s->pooled) has been sent. */
 void pool_drained(struct session *s);

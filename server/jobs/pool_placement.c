@@ -393,9 +393,8 @@ void pool_refresh(struct pool *p, struct pool_job *job)
     pool_write(p);
 }
 
-void pool_trace(void *ctx, const struct rdzv_trace *trace)
+void pool_trace(struct pool *p, const struct rdzv_trace *trace)
 {
-    struct pool *p = ctx;
     if (trace->job && (trace->kind == TRACE_JOB_STATE || trace->kind == TRACE_JOB_FINISHED ||
                        trace->kind == TRACE_LINGERS)) {
         struct pool_job *job = pool_job_find(p, trace->job);

@@ -40,7 +40,7 @@ static void start_parts(struct fixture *f)
                                      .ttl_ms = 10000,
                                      .max_restarts = 2};
     assert_int_equal(pool_new(&pool, &f->pool), 0);
-    driver_listen(f->driver, pool_trace, f->pool);
+    driver_outlets(f->driver)->pool = f->pool;
     assert_int_equal(pool_load(f->pool, store, &reason), 0);
     assert_int_equal(driver_restore(f->driver, store, &reason), 0);
     assert_int_equal(driver_set_store(f->driver, store, 0, &reason), 0);
@@ -71,7 +71,7 @@ static void start(struct fixture *f)
                                            .ops = f->ops,
                                            .ops_ctx = f->driver};
     assert_int_equal(sessions_new(&config, &f->all), 0);
-    driver_set_sessions(f->driver, f->all);
+    driver_outlets(f->driver)->sessions = f->all;
     assert_int_equal(
         listener_new(f->world.base, "127.0.0.1", 0, sessions_accept, f->all, &f->listener, &reason),
         0);

@@ -155,9 +155,15 @@ static void put_time(struct world *w, const char *name, struct tfe_mono when)
     }
 }
 
-static void put_ledger(struct world *w, const struct rdzv_ledger *ledger)
+static void put_ledger(struct world *w, const struct rdzv_ledger *ledger,
+                       enum rdzv_ledger_change change)
 {
+    static const char *const changes[] = {[LEDGER_OTHER] = "",
+                                          [LEDGER_STARTED] = "ROW started\n",
+                                          [LEDGER_PROGRESSED] = "ROW progressed\n",
+                                          [LEDGER_CLOSED] = "ROW closed\n"};
     const struct msg_epoch_row *row = &ledger->row;
+    put(w, "%s", changes[change]);
     put(w, "LEDGER %s/%u epoch=%llu %s%s blamed=%s members=%u", ledger->job, row->run,
         (unsigned long long)row->epoch, msg_cause_name(row->cause), row->planned ? " planned" : "",
         row->blamed, row->members);
@@ -260,7 +266,7 @@ int step(struct world *w, const struct rdzv_event *event)
             break;
         case RDZV_LEDGER:
             if (w->shows_ledger) {
-                put_ledger(w, action->ledger);
+                put_ledger(w, action->ledger, action->change);
             }
             break;
         case RDZV_TRACE:

@@ -11,9 +11,11 @@ TEST(ledger, of_a_planned_switch_tells_each_phase_and_what_was_lost)
     assert_saw(
         w,
         "LEDGER j/1 epoch=1 start blamed= members=1 gathered=3000 committed=3000 started=3000\n");
+    assert_saw(w, "ROW started\n");
     pass(w, 1000);
     listens(w, 0, 1, 5);
     assert_saw(w, "progressed=4000\n");
+    assert_saw(w, "ROW progressed\n");
     saved(w, 0, 1, 8, 1, 0);
     listens(w, 0, 1, 10);
     join(w, 1, "b");
@@ -24,6 +26,7 @@ TEST(ledger, of_a_planned_switch_tells_each_phase_and_what_was_lost)
     assert_not_saw(w, "LEDGER"); /* a row a phase, not a row a step */
     pass(w, 500);
     stopped_and_ready(w, 0, 1);
+    assert_int_equal(times_seen(w, "ROW closed\n"), 1);
     assert_saw(
         w, "LEDGER j/1 epoch=1 start blamed= members=1 gathered=3000 committed=3000 started=3000 "
            "progressed=4000 ended=7000 saved=12 lost=1 over\n");
@@ -60,6 +63,7 @@ TEST(ledger, counts_what_the_next_epoch_does_again)
     tells(w, 0, (struct msg_progress){.epoch = 2, .has_from = true, .from_step = 10});
     assert_saw(w, "LEDGER j/1 epoch=1 start ");
     assert_saw(w, " saved=10 lost=20 over\n");
+    assert_not_saw(w, "ROW"); /* the epoch counts in the metrics once */
     tells(w, 1, (struct msg_progress){.epoch = 2, .has_from = true, .from_step = 28});
     assert_not_saw(w, "LEDGER"); /* the first word counts */
     world_free(w);
