@@ -141,7 +141,7 @@ def test_who_follows_hears_of_what_comes_over_a_restart(server, fleet, state_dir
         s.stop()
         server(port=s.port)
         fleet.start("--nnodes=2", "--node-name=two", "--job=second")
-        while ("joined", "two") not in [(row["kind"], row["name"]) for row in heard]:
+        while ("node_joined", "two") not in [(row["kind"], row["name"]) for row in heard]:
             heard.append(json.loads(follow.stdout.readline()))
         assert [row["number"] for row in heard] == sorted({row["number"] for row in heard})
     finally:
