@@ -21,7 +21,7 @@
 
 /* A node, and when its agent read the last line that has arrived: if a connection is lost, the
  * next one continues from there. */
-struct heard {
+struct received {
     struct tfe_id node;
     struct tfe_wall last;
 };
@@ -31,13 +31,13 @@ struct logs {
     struct tfe_msg message;
     bool has_colour;
     bool resumes;            /* the connection was lost, and some lines are sent again */
-    bool is_doubted;         /* the note that lines from files have no times was printed */
+    bool has_noted_times;    /* the note that lines from files have no times was printed */
     uint64_t epoch;          /* epoch that was printed last */
     struct record_list rows; /* lines, collected until all have arrived and can be sorted */
     bool sorts;
-    struct heard *heard;
-    size_t n_heard, cap_heard;
-    bool (*is_over)(void *ctx); /* asked whether the job is over, with ctx; NULL if not used */
+    struct received *received;
+    size_t n_received, cap_received;
+    bool (*is_over)(void *ctx); /* returns true if the job is over; NULL if not used */
     void *ctx;
     bool is_quiet; /* no line has arrived since is_over returned true */
 };
@@ -65,7 +65,7 @@ static int parse_epoch(void *field, const char *value, struct tfe_reason *reason
     uint64_t epoch;
     const char *at = value;
     if (!options_digits(&at, MSG_NUMBER_MAX, &epoch) || *at != '\0' || epoch == 0) {
-        reason_set(reason, "\"%s\" is no number of an epoch", value);
+        reason_set(reason, "\"%s\" is not an epoch number", value);
         return TFE_EINVAL;
     }
     memcpy(field, &epoch, sizeof(epoch));
@@ -99,7 +99,7 @@ static int parse_since(void *field, const char *value, struct tfe_reason *reason
         }
     }
     if (since.ms <= 0) {
-        reason_set(reason, "\"%s\" is no time: 10m, 14:30 or 2026-01-31T14:30:00Z", value);
+        reason_set(reason, "\"%s\" is not a time: 10m, 14:30 or 2026-01-31T14:30:00Z", value);
         return TFE_EINVAL;
     }
     memcpy(field, &since, sizeof(since));
@@ -162,10 +162,11 @@ static void put_lines(const struct logs *l, const struct msg_log_lines *row)
 
 /* Prints a note that files contain no times: of a file with later changes, some lines may be
  * older. */
-static void doubt(struct logs *l, const struct msg_log_lines *row)
+static void note_missing_times(struct logs *l, const struct msg_log_lines *row)
 {
-    if (l->settings->since.ms > 0 && row->at.ms <= 0 && row->text[0] != '\0' && !l->is_doubted) {
-        l->is_doubted = true;
+    if (l->settings->since.ms > 0 && row->at.ms <= 0 && row->text[0] != '\0' &&
+        !l->has_noted_times) {
+        l->has_noted_times = true;
         (void)fprintf(stderr, "tfe-ctl: lines without a time come from log files: some may be "
                               "older than --since\n");
     }
@@ -176,7 +177,7 @@ static void put_row(struct logs *l, const struct msg_log_lines *row)
     char room[RECORD_TEXT_MAX];
     const char *faint = l->has_colour ? FAINT : "";
     const char *plain = l->has_colour ? PLAIN : "";
-    doubt(l, row);
+    note_missing_times(l, row);
     if (l->settings->json) {
         if (verb_print_json(record_json(&schema_log_lines, row)) != 0) {
             (void)fprintf(stderr, "tfe-ctl: out of memory, a line is not shown\n");
@@ -208,20 +209,21 @@ static void put_row(struct logs *l, const struct msg_log_lines *row)
 /* --- responses --- */
 
 /* Returns NULL if out of memory; then lines may be shown twice after a lost connection. */
-static struct heard *heard_of(struct logs *l, const char *node)
+static struct received *received_of(struct logs *l, const char *node)
 {
-    for (size_t i = 0; i < l->n_heard; i++) {
-        if (strcmp(l->heard[i].node.text, node) == 0) {
-            return &l->heard[i];
+    for (size_t i = 0; i < l->n_received; i++) {
+        if (strcmp(l->received[i].node.text, node) == 0) {
+            return &l->received[i];
         }
     }
-    if (mem_reserve(&heap_mem, &l->heard, &l->cap_heard, l->n_heard + 1, sizeof(*l->heard)) != 0) {
+    if (mem_reserve(&heap_mem, &l->received, &l->cap_received, l->n_received + 1,
+                    sizeof(*l->received)) != 0) {
         return NULL;
     }
-    struct heard *heard = &l->heard[l->n_heard++];
-    *heard = (struct heard){.last = {0}};
-    (void)id_set(&heard->node, node); /* the codec has validated the id */
-    return heard;
+    struct received *received = &l->received[l->n_received++];
+    *received = (struct received){.last = {0}};
+    (void)id_set(&received->node, node); /* the codec has validated the id */
+    return received;
 }
 
 static bool on_row(void *ctx, const struct tfe_msg *msg)
@@ -229,12 +231,12 @@ static bool on_row(void *ctx, const struct tfe_msg *msg)
     struct logs *l = ctx;
     const struct msg_log_lines *row = &msg->u.log_lines;
     l->is_quiet = false;
-    struct heard *heard = heard_of(l, row->node);
-    if (heard && l->resumes && row->at.ms > 0 && row->at.ms <= heard->last.ms) {
+    struct received *received = received_of(l, row->node);
+    if (received && l->resumes && row->at.ms > 0 && row->at.ms <= received->last.ms) {
         return true;
     }
-    if (heard && row->at.ms > heard->last.ms) {
-        heard->last = row->at;
+    if (received && row->at.ms > received->last.ms) {
+        received->last = row->at;
     }
     if (l->sorts) {
         return record_list_add(&l->rows, &schema_log_lines, row) == 0;
@@ -251,13 +253,13 @@ static void on_lost(void *ctx)
     struct tfe_wall since = l->settings->since;
     if (l->sorts) {
         record_list_done(&l->rows);
-        l->n_heard = 0;
+        l->n_received = 0;
         return;
     }
-    for (size_t i = 0; i < l->n_heard; i++) {
-        since = i == 0 || l->heard[i].last.ms < since.ms ? l->heard[i].last : since;
+    for (size_t i = 0; i < l->n_received; i++) {
+        since = i == 0 || l->received[i].last.ms < since.ms ? l->received[i].last : since;
     }
-    l->resumes = l->n_heard > 0;
+    l->resumes = l->n_received > 0;
     if (l->resumes) {
         l->message.u.logs.lines = MSG_UNSET;
         l->message.u.logs.since = since;
@@ -306,7 +308,7 @@ static uint32_t cut_lines(struct msg_log_lines *row, uint32_t n)
     return lines;
 }
 
-/* Keeps the last lines of each stream of a rank, from all nodes and epochs: each agent cuts only
+/* Retains the last lines of each stream of a rank, from all nodes and epochs: each agent cuts only
  * its own lines. */
 static void keep_last(struct logs *l)
 {
@@ -361,7 +363,7 @@ static int show(struct logs *l, const char *job)
         }
     }
     record_list_done(&l->rows);
-    free(l->heard);
+    free(l->received);
     return status;
 }
 
@@ -386,23 +388,23 @@ int logs_follow(const struct ctl_settings *settings, const char *job, bool (*is_
 #define RANKS_MAX (MSG_NODES_MAX * MSG_NPROC_MAX)
 
 static const struct option_spec options[] = {
-    NUMBER("rank", rank, "R", 0, RANKS_MAX - 1, NULL, "only of this rank (default: of all)"),
-    TEXT("node", node, "NODE", NULL, "only of this node, by its id or label"),
+    NUMBER("rank", rank, "R", 0, RANKS_MAX - 1, NULL, "show only this rank (default: all ranks)"),
+    TEXT("node", node, "NODE", NULL, "show only this node, by id or label"),
     PARSE_FIELD("epoch", of_epoch, parse_epoch, "E", NULL,
-                "only of this epoch (default: the newest, and what is at hand of earlier ones)"),
-    OPTION_ROW(OPTION_FLAG, "follow", NULL, NULL, "go on with what they print from now on",
-               .letter = 'f', .offset = FIELD(follow)),
+                "show only this epoch (default: the newest, and what agents have in memory)"),
+    OPTION_ROW(OPTION_FLAG, "follow", NULL, NULL, "continue with new output", .letter = 'f',
+               .offset = FIELD(follow)),
     OPTION_ROW(OPTION_PARSE, "lines", "LINES", "100",
-               "begin with the last so many of each stream of a rank; \"all\" that are kept",
+               "start with this many lines of each stream of a rank, or with \"all\"",
                .letter = 'n', .parse = parse_lines, .offset = FIELD(lines)),
     PARSE_FIELD("since", since, parse_since, "TIME", NULL,
-                "only what was printed later: 10m ago, at 14:30, 2026-01-31T14:30:00Z"),
+                "show only later output: 10m (ago), 14:30 or 2026-01-31T14:30:00Z"),
 };
 
 const struct ctl_verb ctl_verb_logs = {
     .name = "logs",
     .operands = "[JOB]",
-    .about = "show what a job's trainers print, wherever they run",
+    .about = "show the output of a job's trainers from all machines",
     .options = options,
     .n_options = COUNT(options),
     .finds_job = true,

@@ -2,6 +2,7 @@
 #include "server/events/log_relay.h"
 
 #include <event2/event.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,22 +41,21 @@ struct queued_row {
     char texts[]; /* name and text */
 };
 
-struct log_ask {
+struct log_request {
     struct rows rows;
     struct log_relay *relay;
-    LIST_ENTRY(log_ask) link;
+    LIST_ENTRY(log_request) link;
     struct admission_slot place;
     uint64_t number;
-    /* What the client asked for. */
     struct tfe_id job;
-    char *node; /* id or label of the node; NULL for all nodes */
-    struct msg_log_ask says;
+    char *node;              /* id or label of the node; NULL for all nodes */
+    struct msg_log_ask spec; /* what each agent is to send */
     uint32_t nproc;
     uint32_t window;
     struct event check_timer; /* timer that checks for silent agents */
     STAILQ_HEAD(, queued_row) queue;
     struct queued_row
-        *told; /* the row read last, which the client's message borrows; NULL if none */
+        *current; /* the row read last, which the client's message borrows; NULL if none */
     uint32_t n_sources;
     struct log_source sources[LIMIT_LOG_NODES];
     enum tfe_refusal refusal; /* reason to refuse the request; 0 if none */
@@ -64,7 +64,7 @@ struct log_ask {
 
 struct log_relay {
     struct sessions *all;
-    LIST_HEAD(, log_ask) asks;
+    LIST_HEAD(, log_request) requests;
     struct admission *admission; /* quotas of requests, by key and scope */
     uint64_t last_number;
     struct log_tails tails;
@@ -88,75 +88,74 @@ static void free_source(struct log_source *source)
 }
 
 /* Removes a source; retains the rows that it has sent. */
-static void end_source(struct log_ask *ask, struct log_source *source)
+static void end_source(struct log_request *request, struct log_source *source)
 {
     struct queued_row *queued;
-    STAILQ_FOREACH(queued, &ask->queue, link)
+    STAILQ_FOREACH(queued, &request->queue, link)
     {
         queued->of = queued->of == source ? NULL : queued->of;
     }
-    if (ask->told && ask->told->of == source) {
-        ask->told->of = NULL;
+    if (request->current && request->current->of == source) {
+        request->current->of = NULL;
     }
     free_source(source);
-    ask->n_sources--;
+    request->n_sources--;
 }
 
 /* True if the request selects this node. */
-static bool is_meant(const struct log_ask *ask, const struct rdzv_node *who)
+static bool selects(const struct log_request *request, const char *job, const char *node,
+                    const char *name)
 {
-    bool is_of_job = strcmp(who->job, ask->job.text) == 0;
-    bool is_named =
-        !ask->node || strcmp(ask->node, who->node) == 0 || strcmp(ask->node, who->name) == 0;
-    return is_of_job && is_named;
+    return strcmp(job, request->job.text) == 0 &&
+           (!request->node || strcmp(request->node, node) == 0 || strcmp(request->node, name) == 0);
 }
 
 /* True if the node has the requested rank now. In an explicit epoch any node may have had it. */
-static bool has_rank(const struct log_ask *ask, const struct rdzv_node *who)
+static bool has_rank(const struct log_request *request, const struct rdzv_node *who)
 {
-    const struct msg_log_ask *says = &ask->says;
-    return !says->has_rank || says->epoch > 0 ||
-           (who->is_member && says->rank >= who->rank && says->rank - who->rank < ask->nproc);
+    const struct msg_log_ask *spec = &request->spec;
+    return !spec->has_rank || spec->epoch > 0 ||
+           (who->is_member && spec->rank >= who->rank && spec->rank - who->rank < request->nproc);
 }
 
-static struct log_source *source_of(struct log_ask *ask, uint32_t session)
+static struct log_source *source_of(struct log_request *request, uint32_t session)
 {
     for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
-        if (ask->sources[i].session == session) {
-            return &ask->sources[i];
+        if (request->sources[i].session == session) {
+            return &request->sources[i];
         }
     }
     return NULL;
 }
 
 /* Requests output of one more agent. Returns false if the limit is reached or memory is out. */
-static bool add_source(struct log_ask *ask, uint32_t session, const struct rdzv_node *who)
+static bool add_source(struct log_request *request, uint32_t session, const struct rdzv_node *who)
 {
-    struct log_source *source = source_of(ask, SESSION_NO_NUMBER);
+    struct log_source *source = source_of(request, SESSION_NO_NUMBER);
     char *name = source ? strdup(who->name) : NULL;
     if (!name) {
         return false;
     }
-    *source = (struct log_source){.session = session, .name = name, .left = ask->window};
+    *source = (struct log_source){.session = session, .name = name, .left = request->window};
     (void)id_set(&source->node, who->node); /* node ids of the core are valid */
-    ask->n_sources++;
-    struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = ask->says};
-    msg.u.log_ask.window = ask->window;
-    send_to_agent(ask->relay, session, &msg);
+    request->n_sources++;
+    struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = request->spec};
+    msg.u.log_ask.window = request->window;
+    send_to_agent(request->relay, session, &msg);
     return true;
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static void wake(const struct log_ask *ask)
+static void wake(const struct log_request *request)
 {
-    if (ask->rows.wake) {
-        ask->rows.wake(ask->rows.wake_ctx);
+    if (request->rows.wake) {
+        request->rows.wake(request->rows.wake_ctx);
     }
 }
 
 /* Appends a row with copies of its texts. Returns 0 or TFE_ENOMEM. */
-static int queue_row(struct log_ask *ask, struct log_source *of, uint32_t cost,
+static int queue_row(struct log_request *request, struct log_source *of, uint32_t cost,
                      const struct msg_log_lines *row)
 {
     size_t n_name = strlen(row->name) + 1;
@@ -170,47 +169,48 @@ static int queue_row(struct log_ask *ask, struct log_source *of, uint32_t cost,
     queued->row.node = queued->node.text;
     queued->row.name = memcpy(queued->texts, row->name, n_name);
     queued->row.text = memcpy(queued->texts + n_name, row->text, n_text);
-    STAILQ_INSERT_TAIL(&ask->queue, queued, link);
+    STAILQ_INSERT_TAIL(&request->queue, queued, link);
     return 0;
 }
 
 /* Grants consumed credit again, a quarter of the window at a time: one message per row would cost
  * as much as the row itself. */
-static void grant_credit(struct log_ask *ask, struct log_source *source, uint32_t cost)
+static void grant_credit(struct log_request *request, struct log_source *source, uint32_t cost)
 {
     source->owed += cost;
-    if (source->owed >= ask->window / 4) {
+    if (source->owed >= request->window / 4) {
         const struct tfe_msg msg = {.type = MSG_LOG_CREDIT,
-                                    .u.log_credit = {ask->number, source->owed}};
+                                    .u.log_credit = {request->number, source->owed}};
         source->left += source->owed;
         source->owed = 0;
-        send_to_agent(ask->relay, source->session, &msg);
+        send_to_agent(request->relay, source->session, &msg);
     }
 }
 
-static bool is_over(const struct log_ask *ask)
+static bool is_over(const struct log_request *request)
 {
-    bool is_over = !ask->says.follow;
+    bool is_over = !request->spec.follow;
     for (uint32_t i = 0; is_over && i < LIMIT_LOG_NODES; i++) {
-        is_over = ask->sources[i].done;
+        is_over = request->sources[i].done;
     }
     return is_over;
 }
 
 static int logs_next(struct rows *rows, struct tfe_msg *ret)
 {
-    struct log_ask *ask = (struct log_ask *)rows;
-    free(ask->told);
-    ask->told = ask->refusal ? NULL : STAILQ_FIRST(&ask->queue);
-    if (ask->refusal) {
-        *ret = (struct tfe_msg){.type = MSG_REFUSED, .u.refused = {ask->refusal, ask->sentence}};
-    } else if (ask->told) {
-        STAILQ_REMOVE_HEAD(&ask->queue, link);
-        *ret = (struct tfe_msg){.type = MSG_LOG_LINES, .u.log_lines = ask->told->row};
-        if (ask->told->of) {
-            grant_credit(ask, ask->told->of, ask->told->cost);
+    struct log_request *request = (struct log_request *)rows;
+    free(request->current);
+    request->current = request->refusal ? NULL : STAILQ_FIRST(&request->queue);
+    if (request->refusal) {
+        *ret = (struct tfe_msg){.type = MSG_REFUSED,
+                                .u.refused = {request->refusal, request->sentence}};
+    } else if (request->current) {
+        STAILQ_REMOVE_HEAD(&request->queue, link);
+        *ret = (struct tfe_msg){.type = MSG_LOG_LINES, .u.log_lines = request->current->row};
+        if (request->current->of) {
+            grant_credit(request, request->current->of, request->current->cost);
         }
-    } else if (is_over(ask)) {
+    } else if (is_over(request)) {
         *ret = (struct tfe_msg){.type = MSG_STATUS_END};
     } else {
         return TFE_EMORE;
@@ -220,67 +220,67 @@ static int logs_next(struct rows *rows, struct tfe_msg *ret)
 
 static void logs_free(struct rows *rows)
 {
-    struct log_ask *ask = (struct log_ask *)rows;
+    struct log_request *request = (struct log_request *)rows;
     struct queued_row *queued;
     for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
-        struct log_source *source = &ask->sources[i];
-        const struct tfe_msg stop = {.type = MSG_LOG_STOP, .u.log_stop = {ask->number}};
+        struct log_source *source = &request->sources[i];
+        const struct tfe_msg stop = {.type = MSG_LOG_STOP, .u.log_stop = {request->number}};
         if (source->session != SESSION_NO_NUMBER && !source->done) {
-            send_to_agent(ask->relay, source->session, &stop);
+            send_to_agent(request->relay, source->session, &stop);
         }
         free_source(source);
     }
-    while ((queued = STAILQ_FIRST(&ask->queue))) {
-        STAILQ_REMOVE_HEAD(&ask->queue, link);
+    while ((queued = STAILQ_FIRST(&request->queue))) {
+        STAILQ_REMOVE_HEAD(&request->queue, link);
         free(queued);
     }
-    (void)event_del(&ask->check_timer);
-    LIST_REMOVE(ask, link);
-    admission_leave(ask->relay->admission, &ask->place);
-    free(ask->told);
-    free(ask->node);
-    free(ask);
+    (void)event_del(&request->check_timer);
+    LIST_REMOVE(request, link);
+    admission_leave(request->relay->admission, &request->place);
+    free(request->current);
+    free(request->node);
+    free(request);
 }
 
 /* Reports that a source does not answer, and removes it. */
-static void give_up(struct log_ask *ask, struct log_source *source)
+static void give_up(struct log_request *request, struct log_source *source)
 {
     const struct msg_log_lines row = {.node = source->node.text,
                                       .name = source->name,
                                       .stream = STREAM_STDERR,
                                       .text = "",
                                       .silent = true};
-    if (queue_row(ask, NULL, 0, &row) != 0) {
+    if (queue_row(request, NULL, 0, &row) != 0) {
         log_debug("log_row_lost", LOG_S("node", source->node.text));
     }
-    end_source(ask, source);
+    end_source(request, source);
 }
 
 /* Checks for silent agents. Not used for requests that follow, which wait indefinitely. */
 static void on_check(evutil_socket_t fd, short what, void *ctx)
 {
-    struct log_ask *ask = ctx;
+    struct log_request *request = ctx;
     (void)fd;
     (void)what;
     for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
-        struct log_source *source = &ask->sources[i];
-        bool may_speak = source->left >= ask->window / 2;
-        if (!source->done && !source->has_sent && may_speak) {
-            give_up(ask, source);
+        struct log_source *source = &request->sources[i];
+        bool has_credit = source->left >= request->window / 2;
+        if (!source->done && !source->has_sent && has_credit) {
+            give_up(request, source);
         }
-        source->has_sent = source->has_sent && !may_speak; /* starts the next check period */
+        source->has_sent = source->has_sent && !has_credit; /* starts the next check period */
     }
-    (void)timer_after(&ask->check_timer, LIMIT_LOG_SILENCE_MS);
-    wake(ask);
+    (void)timer_after(&request->check_timer, LIMIT_LOG_SILENCE_MS);
+    wake(request);
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
 
 /* True if the tail's node is not among the sources. */
-static bool is_gone(const struct log_ask *ask, const struct log_tail *tail)
+static bool is_gone(const struct log_request *request, const struct log_tail *tail)
 {
     for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
-        if (strcmp(ask->sources[i].node.text, tail->node.text) == 0) {
+        if (strcmp(request->sources[i].node.text, tail->node.text) == 0) {
             return false;
         }
     }
@@ -288,18 +288,16 @@ static bool is_gone(const struct log_ask *ask, const struct log_tail *tail)
 }
 
 /* Appends the stored tails of nodes that are gone. Returns 0 or TFE_ENOMEM. */
-static int queue_tails(struct log_ask *ask)
+static int queue_tails(struct log_request *request)
 {
     const struct log_tail *tail;
-    const struct msg_log_ask *says = &ask->says;
+    const struct msg_log_ask *spec = &request->spec;
     int rc = 0;
-    for (unsigned i = 0; rc == 0 && (tail = log_tails_get(&ask->relay->tails, i)); i++) {
-        bool is_named = !ask->node || strcmp(ask->node, tail->node.text) == 0 ||
-                        strcmp(ask->node, tail->name) == 0;
-        if (strcmp(tail->job.text, ask->job.text) == 0 && is_named && is_gone(ask, tail) &&
-            (!says->has_rank || says->rank == tail->rank) &&
-            (says->epoch == 0 || says->epoch == tail->epoch) && tail->at.ms >= says->since.ms) {
-            rc = queue_row(ask, NULL, 0,
+    for (unsigned i = 0; rc == 0 && (tail = log_tails_get(&request->relay->tails, i)); i++) {
+        if (selects(request, tail->job.text, tail->node.text, tail->name) &&
+            is_gone(request, tail) && (!spec->has_rank || spec->rank == tail->rank) &&
+            (spec->epoch == 0 || spec->epoch == tail->epoch) && tail->at.ms >= spec->since.ms) {
+            rc = queue_row(request, NULL, 0,
                            &(struct msg_log_lines){.node = tail->node.text,
                                                    .name = tail->name,
                                                    .epoch = tail->epoch,
@@ -313,132 +311,136 @@ static int queue_tails(struct log_ask *ask)
     return rc;
 }
 
-static void refuse(struct log_ask *ask, enum tfe_refusal code, const char *before,
-                   const char *about, const char *behind)
+__attribute__((format(printf, 3, 4))) static void
+refuse(struct log_request *request, enum tfe_refusal code, const char *format, ...)
 {
-    ask->refusal = code;
-    (void)snprintf(ask->sentence, sizeof(ask->sentence), "%s%s%s", before, about, behind);
+    va_list values;
+    va_start(values, format);
+    request->refusal = code;
+    (void)vsnprintf(request->sentence, sizeof(request->sentence), format, values);
+    va_end(values);
 }
 
 /* Ends the requests that exceed a quota because of this one. Returns false if this one must end
  * itself. */
-static bool evict_requests(struct log_relay *r, struct log_ask *ask)
+static bool evict_requests(struct log_relay *r, struct log_request *request)
 {
     for (struct admission_slot *place;
-         (place = admission_next_eviction(r->admission, &ask->place, NULL));) {
-        struct log_ask *other = place->owner;
+         (place = admission_next_eviction(r->admission, &request->place, NULL));) {
+        struct log_request *other = place->owner;
         admission_leave(r->admission, place);
-        if (other == ask) {
+        if (other == request) {
             return false;
         }
         refuse(other, REFUSAL_LIMIT_REACHED,
-               "others need its place: this token reads the most logs", "", "");
+               "other clients need its slot: this token reads the most logs");
         wake(other);
     }
     return true;
 }
 
 /* Finds the sessions of agents that the request selects. */
-static void find_sources(struct log_ask *ask)
+static void find_sources(struct log_request *request)
 {
-    const struct sessions *all = ask->relay->all;
+    const struct sessions *all = request->relay->all;
     struct rdzv_node who;
     uint32_t found[LIMIT_LOG_NODES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < all->n_fresh; i++) {
         const struct session *s = all->by_number[i];
         if (s && s->phase == SESSION_OPEN && rdzv_get_session_node(all->rdzv, i, &who) == 0 &&
-            is_meant(ask, &who) && has_rank(ask, &who)) {
+            selects(request, who.job, who.node, who.name) && has_rank(request, &who)) {
             found[n < LIMIT_LOG_NODES ? n : 0] = i;
             n++;
         }
     }
     if (n > LIMIT_LOG_NODES) {
-        refuse(ask, REFUSAL_LIMIT_REACHED, "job ", ask->job.text,
-               " has more nodes than one can read at once: name a rank or a node");
+        refuse(request, REFUSAL_LIMIT_REACHED,
+               "job %s has more nodes than one can read at once: name a rank or a node",
+               request->job.text);
         return;
     }
-    ask->window = LIMIT_LOG_WINDOW / (n > 0 ? n : 1);
-    if (ask->window < LIMIT_LOG_WINDOW_MIN ||
-        ask->says.follow) { /* nodes that join later need a share */
-        ask->window =
-            ask->window < LIMIT_LOG_WINDOW / 4 ? LIMIT_LOG_WINDOW_MIN : LIMIT_LOG_WINDOW / 4;
+    uint32_t shares = request->spec.follow ? 4 : 1; /* nodes that join later need a share */
+    request->window = LIMIT_LOG_WINDOW / (n > shares ? n : shares);
+    if (request->window < LIMIT_LOG_WINDOW_MIN) {
+        request->window = LIMIT_LOG_WINDOW_MIN;
     }
     for (uint32_t i = 0; i < n; i++) {
         if (rdzv_get_session_node(all->rdzv, found[i], &who) == 0) {
-            (void)add_source(ask, found[i], &who);
+            (void)add_source(request, found[i], &who);
         }
     }
 }
 
 static const struct rows_ops logs_ops = {.next = logs_next, .free = logs_free};
 
-int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_logs *request,
+int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_logs *logs,
               struct rows **ret)
 {
     struct msg_status_job job;
     struct registry_texts texts = {.pool = {.shows_arguments = false}};
-    struct log_ask *ask = calloc(1, sizeof(*ask));
-    if (!ask || (request->node && !(ask->node = strdup(request->node)))) {
-        free(ask);
+    struct log_request *request = calloc(1, sizeof(*request));
+    if (!request || (logs->node && !(request->node = strdup(logs->node)))) {
+        free(request);
         return TFE_ENOMEM;
     }
-    ask->rows.ops = &logs_ops;
-    ask->relay = r;
-    ask->number = ++r->last_number;
-    ask->says = (struct msg_log_ask){.ask = ask->number,
-                                     .has_rank = request->has_rank,
-                                     .rank = request->rank,
-                                     .epoch = request->epoch,
-                                     .follow = request->follow,
-                                     .lines = request->lines,
-                                     .since = request->since};
-    (void)id_set(&ask->job, request->job); /* the codec has validated the id */
-    STAILQ_INIT(&ask->queue);
+    request->rows.ops = &logs_ops;
+    request->relay = r;
+    request->number = ++r->last_number;
+    request->spec = (struct msg_log_ask){.ask = request->number,
+                                         .has_rank = logs->has_rank,
+                                         .rank = logs->rank,
+                                         .epoch = logs->epoch,
+                                         .follow = logs->follow,
+                                         .lines = logs->lines,
+                                         .since = logs->since};
+    (void)id_set(&request->job, logs->job); /* the codec has validated the id */
+    STAILQ_INIT(&request->queue);
     for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
-        free_source(&ask->sources[i]);
+        free_source(&request->sources[i]);
     }
-    LIST_INSERT_HEAD(&r->asks, ask, link);
+    LIST_INSERT_HEAD(&r->requests, request, link);
     const struct admission_claim claim = admission_claim_of(by, 1);
-    if (admission_enter(r->admission, &claim, ask, &ask->place) != 0) {
-        logs_free(&ask->rows);
+    if (admission_enter(r->admission, &claim, request, &request->place) != 0) {
+        logs_free(&request->rows);
         return TFE_ENOMEM;
     }
-    (void)evtimer_assign(&ask->check_timer, r->all->base, on_check, ask);
-    if (!evict_requests(r, ask)) {
-        refuse(ask, REFUSAL_LIMIT_REACHED,
-               "too many read logs through this server, with this token or in all; try again later",
-               "", "");
-    } else if (registry_find(r->all, request->job, &texts, &job) != 0) {
-        refuse(ask, REFUSAL_NO_SUCH_JOB, "there is no job \"", request->job, "\" on this server");
+    (void)evtimer_assign(&request->check_timer, r->all->base, on_check, request);
+    if (!evict_requests(r, request)) {
+        refuse(
+            request, REFUSAL_LIMIT_REACHED,
+            "too many read logs through this server, with this token or in all; try again later");
+    } else if (registry_find(r->all, logs->job, &texts, &job) != 0) {
+        refuse(request, REFUSAL_NO_SUCH_JOB, "there is no job \"%s\" on this server", logs->job);
     } else {
-        ask->nproc = job.nproc;
-        find_sources(ask);
-        int rc = ask->refusal ? 0 : queue_tails(ask);
-        if (rc == 0 && !ask->refusal && ask->node && ask->n_sources == 0 &&
-            STAILQ_EMPTY(&ask->queue) && !ask->says.follow) {
-            refuse(ask, REFUSAL_NO_SUCH_NODE, "there is no node \"", ask->node,
-                   "\" in this job, and nothing is known of its end");
+        request->nproc = job.nproc;
+        find_sources(request);
+        int rc = request->refusal ? 0 : queue_tails(request);
+        if (rc == 0 && !request->refusal && request->node && request->n_sources == 0 &&
+            STAILQ_EMPTY(&request->queue) && !request->spec.follow) {
+            refuse(request, REFUSAL_NO_SUCH_NODE,
+                   "there is no node \"%s\" in this job, and nothing is known of its end",
+                   request->node);
         }
-        if (rc != 0 ||
-            (!ask->says.follow && timer_after(&ask->check_timer, LIMIT_LOG_SILENCE_MS) != 0)) {
-            logs_free(&ask->rows);
+        if (rc != 0 || (!request->spec.follow &&
+                        timer_after(&request->check_timer, LIMIT_LOG_SILENCE_MS) != 0)) {
+            logs_free(&request->rows);
             return TFE_ENOMEM;
         }
     }
-    *ret = &ask->rows;
+    *ret = &request->rows;
     return 0;
 }
 
 /* --- messages of agents ----------------------------------------------------------------------- */
 
-static struct log_ask *ask_of(const struct log_relay *r, uint64_t number)
+static struct log_request *request_of(const struct log_relay *r, uint64_t number)
 {
-    struct log_ask *ask;
-    LIST_FOREACH(ask, &r->asks, link)
+    struct log_request *request;
+    LIST_FOREACH(request, &r->requests, link)
     {
-        if (ask->number == number) {
-            return ask;
+        if (request->number == number) {
+            return request;
         }
     }
     return NULL;
@@ -453,13 +455,13 @@ static uint64_t count_lines(const char *text)
     return lines;
 }
 
-static uint64_t less(uint64_t from, uint64_t by)
+static uint64_t subtract(uint64_t from, uint64_t by)
 {
     return by < from ? from - by : 0;
 }
 
 /* Handles a chunk. Returns false if it exceeds the agent's credit. */
-static bool handle_chunk(struct log_ask *ask, struct log_source *source,
+static bool handle_chunk(struct log_request *request, struct log_source *source,
                          const struct msg_log_chunk *chunk)
 {
     uint32_t cost = MSG_LOG_COST + (uint32_t)strlen(chunk->text);
@@ -479,11 +481,11 @@ static bool handle_chunk(struct log_ask *ask, struct log_source *source,
         return false;
     }
     /* These lines, and those reported as lost, are no longer held by the agent. */
-    source->behind = less(less(source->behind, chunk->lost), count_lines(chunk->text));
+    source->behind = subtract(subtract(source->behind, chunk->lost), count_lines(chunk->text));
     source->left -= cost;
-    if (queue_row(ask, source, cost, &row) != 0) {
+    if (queue_row(request, source, cost, &row) != 0) {
         log_debug("log_row_lost", LOG_S("node", source->node.text));
-        grant_credit(ask, source, cost);
+        grant_credit(request, source, cost);
     }
     return true;
 }
@@ -494,17 +496,18 @@ bool log_relay_handle(struct log_relay *r, uint32_t session, const struct tfe_ms
     if (!is_chunk && msg->type != MSG_LOG_DONE) {
         return false;
     }
-    struct log_ask *ask = ask_of(r, is_chunk ? msg->u.log_chunk.ask : msg->u.log_done.ask);
-    struct log_source *source = ask ? source_of(ask, session) : NULL;
+    struct log_request *request =
+        request_of(r, is_chunk ? msg->u.log_chunk.ask : msg->u.log_done.ask);
+    struct log_source *source = request ? source_of(request, session) : NULL;
     if (!source || source->done) {
         return false;
     }
     source->has_sent = true;
-    if (is_chunk && !handle_chunk(ask, source, &msg->u.log_chunk)) {
+    if (is_chunk && !handle_chunk(request, source, &msg->u.log_chunk)) {
         return false;
     }
     source->done = !is_chunk;
-    wake(ask);
+    wake(request);
     return true;
 }
 
@@ -538,45 +541,46 @@ void log_relay_exited(struct log_relay *r, uint32_t session, const struct msg_ex
 void log_relay_agent_joined(struct log_relay *r, uint32_t session)
 {
     struct rdzv_node who;
-    struct log_ask *ask;
-    if (LIST_EMPTY(&r->asks) || rdzv_get_session_node(r->all->rdzv, session, &who) != 0) {
+    struct log_request *request;
+    if (LIST_EMPTY(&r->requests) || rdzv_get_session_node(r->all->rdzv, session, &who) != 0) {
         return;
     }
-    LIST_FOREACH(ask, &r->asks, link)
+    LIST_FOREACH(request, &r->requests, link)
     {
-        if (ask->says.follow && !ask->refusal && is_meant(ask, &who) && has_rank(ask, &who) &&
-            !source_of(ask, session) && !add_source(ask, session, &who)) {
+        if (request->spec.follow && !request->refusal &&
+            selects(request, who.job, who.node, who.name) && has_rank(request, &who) &&
+            !source_of(request, session) && !add_source(request, session, &who)) {
             log_debug("logs_not_followed", LOG_S("node", who.node));
         }
     }
 }
 
 /* Reports the lines that a disconnected agent still held as lost. */
-static void report_lost(struct log_ask *ask, const struct log_source *source)
+static void report_lost(struct log_request *request, const struct log_source *source)
 {
     const struct msg_log_lines row = {.node = source->node.text,
                                       .name = source->name,
                                       .stream = STREAM_STDOUT,
                                       .text = "",
                                       .lost = source->behind};
-    if (source->behind > 0 && queue_row(ask, NULL, 0, &row) != 0) {
+    if (source->behind > 0 && queue_row(request, NULL, 0, &row) != 0) {
         log_debug("log_row_lost", LOG_S("node", source->node.text));
     }
 }
 
 void log_relay_agent_left(struct log_relay *r, uint32_t session)
 {
-    struct log_ask *ask;
+    struct log_request *request;
     if (!r || session == SESSION_NO_NUMBER) {
         return;
     }
-    LIST_FOREACH(ask, &r->asks, link)
+    LIST_FOREACH(request, &r->requests, link)
     {
-        struct log_source *source = source_of(ask, session);
+        struct log_source *source = source_of(request, session);
         if (source) {
-            report_lost(ask, source);
-            end_source(ask, source);
-            wake(ask);
+            report_lost(request, source);
+            end_source(request, source);
+            wake(request);
         }
     }
 }
@@ -593,7 +597,7 @@ int log_relay_new(struct sessions *all, struct log_relay **ret)
         return TFE_ENOMEM;
     }
     r->all = all;
-    LIST_INIT(&r->asks);
+    LIST_INIT(&r->requests);
     *ret = r;
     return 0;
 }

@@ -305,25 +305,6 @@ static unsigned long_lines_in(const char *name, const char *last, unsigned *ret_
     return n;
 }
 
-/* Lines arrive faster than any disk writes; the queue is limited and no call blocks. */
-TEST_IN(logs, what_waits_for_the_disk_is_bounded)
-{
-    struct log_writer *w = writer(0);
-    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
-    long began = folder_ms();
-    unsigned printed = 0;
-    for (; !log_writer_is_behind(w) && printed < 512; printed++) {
-        print_long(file);
-    }
-    assert_true(folder_ms() - began < 5000);
-    say(file, "end\n");
-    stream_close(file);
-    log_writer_free(w, PATIENCE_MS);
-    unsigned lost;
-    assert_int_equal(long_lines_in("mnist/latest/rank-0.stdout", "end\n", &lost), printed);
-    assert_int_equal(lost, 0);
-}
-
 TEST_IN(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_counted)
 {
     struct log_writer *w = writer(0);
@@ -389,22 +370,6 @@ TEST_IN(logs, a_line_printed_in_parts_is_written_at_once_and_once)
     stream_close(file);
     log_writer_free(w, PATIENCE_MS);
     assert_string_equal(text_of("mnist/latest/rank-0.stdout"), "begin end\nnext\n");
-}
-
-/* Written data leaves the queue, so the total is unlimited. */
-TEST_IN(logs, what_has_been_written_makes_room)
-{
-    struct log_writer *w = writer(0);
-    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
-    struct stat st;
-    for (size_t n = sizeof(long_line); n <= 2 * OUTPUT_RING_BYTES; n += sizeof(long_line)) {
-        print_long(file);
-        WAIT_UNTIL(stat(folder_path(root, "mnist/latest/rank-0.stdout"), &st) == 0 &&
-                   (size_t)st.st_size >= n);
-        assert_int_equal(st.st_size, n); /* lost lines would be reported in the file */
-    }
-    stream_close(file);
-    log_writer_free(w, PATIENCE_MS);
 }
 
 /* The last lines may give the reason of the trainer's end, so the file states
