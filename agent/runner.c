@@ -588,7 +588,6 @@ static int make_parts(struct runner *r)
     r->serve = log_serve_new(&(struct log_serve_options){.base = r->base,
                                                          .ring = &r->ring,
                                                          .logs = r->logs,
-                                                         .job = &r->config.job,
                                                          .has_room = uplink_accepts,
                                                          .send = send_logs,
                                                          .ctx = r->uplink});

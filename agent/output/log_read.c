@@ -86,19 +86,20 @@ static int compare(const void *va, const void *vb)
 }
 
 /* Opens the directory of the epoch in the newest run that has it. Returns -1 if there is none. */
-static int open_folder(const struct log_reader *reader, const char *root)
+static int open_folder(const struct log_reader *reader, const char *root, const struct tfe_id *job)
 {
     char path[LOG_FOLDER_MAX];
     int folder = -1;
     uint64_t newest = 0;
     int above = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *runs = above >= 0 ? entries_open(above, reader->job.text) : NULL;
+    DIR *runs = above >= 0 ? entries_open(above, job->text) : NULL;
     for (const struct dirent *entry; runs && (entry = readdir(runs));) {
         uint64_t run;
         if (!log_folder_parse(entry->d_name, "run-", &run) || run < newest) {
             continue;
         }
-        (void)snprintf(path, sizeof(path), "run-%" PRIu64 "/epoch-%" PRIu64, run, reader->epoch);
+        (void)snprintf(path, sizeof(path), "run-%" PRIu64 "/epoch-%" PRIu64, run,
+                       reader->spec.epoch);
         int found = openat(dirfd(runs), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (found >= 0) {
             fd_close(&folder);
@@ -158,28 +159,28 @@ static bool is_later(const struct stat *st, struct tfe_wall since)
 
 static void measure(struct log_reader *reader)
 {
-    uint32_t left = reader->lines;
+    uint32_t left = reader->spec.lines;
     for (size_t i = reader->n_files; i-- > 0;) {
         struct log_found *file = &reader->files[i];
         struct stat st;
         bool is_next = i + 1 == reader->n_files || file[1].rank != file->rank ||
                        file[1].parts.stream != file->parts.stream;
-        left = is_next ? reader->lines : left;
+        left = is_next ? reader->spec.lines : left;
         int fd = open_file(reader, file);
-        if (fd >= 0 && fstat(fd, &st) == 0 && is_later(&st, reader->since)) {
+        if (fd >= 0 && fstat(fd, &st) == 0 && is_later(&st, reader->spec.since)) {
             file->to = st.st_size;
             file->from =
-                reader->lines == MSG_UNSET ? 0 : tail_of(fd, st.st_size, &left, reader->bytes);
+                reader->spec.lines == MSG_UNSET ? 0 : tail_of(fd, st.st_size, &left, reader->bytes);
         }
         fd_close(&fd);
     }
 }
 
-static void find_files(struct log_reader *reader, const char *root)
+static void find_files(struct log_reader *reader, const char *root, const struct tfe_id *job)
 {
     struct log_found found = {.rank = 0};
     reader->is_open = true;
-    reader->folder = open_folder(reader, root);
+    reader->folder = open_folder(reader, root, job);
     reader->files = calloc(FILES_MAX, sizeof(*reader->files));
     DIR *entries = reader->folder >= 0 ? entries_open(reader->folder, ".") : NULL;
     for (const struct dirent *entry; reader->files && entries && (entry = readdir(entries));) {
@@ -187,7 +188,7 @@ static void find_files(struct log_reader *reader, const char *root)
         if (reader->n_files < FILES_MAX && n < sizeof(found.name) &&
             log_name_parse(entry->d_name, &found.parts) &&
             is_own(reader, &found.parts, &found.rank) &&
-            (!reader->has_rank || found.rank == reader->rank)) {
+            (!reader->spec.has_rank || found.rank == reader->spec.rank)) {
             memcpy(found.name, entry->d_name, n + 1);
             reader->files[reader->n_files++] = found;
         }
@@ -215,10 +216,10 @@ static size_t whole(const struct log_reader *reader, const struct log_found *fil
     return end ? (size_t)(end - reader->bytes) + 1 : is_end ? 0 : n;
 }
 
-void log_reader_step(struct log_reader *reader, const char *root)
+void log_reader_step(struct log_reader *reader, const char *root, const struct tfe_id *job)
 {
     if (!reader->is_open) {
-        find_files(reader, root);
+        find_files(reader, root, job);
     }
     reader->n = 0;
     for (; reader->at < reader->n_files && reader->n == 0; reader->at += reader->n == 0) {
@@ -231,7 +232,7 @@ void log_reader_step(struct log_reader *reader, const char *root)
         if (got > 0) {
             reader->n = whole(reader, file, (size_t)got);
             file->from += (off_t)reader->n;
-            reader->of = (struct output_source){reader->epoch, file->rank, file->parts.stream};
+            reader->of = (struct output_source){reader->spec.epoch, file->rank, file->parts.stream};
         }
     }
     reader->done = reader->n == 0;

@@ -18,14 +18,8 @@ struct log_found;
 
 /* Reads the files of one epoch one after the other. */
 struct log_reader {
-    /* Request. */
-    struct tfe_id job;
-    uint64_t epoch;
-    bool has_rank;
-    uint32_t rank;
-    uint32_t lines; /* number of last lines per stream, or MSG_UNSET for all */
-    struct tfe_wall
-        since; /* read only files modified after this time; their lines have no timestamps */
+    struct msg_log_ask spec;   /* what to read; epoch is not 0. Lines of files have no times: since
+                                  selects files that were modified later. */
     struct output_name *names; /* names of this agent's trainers in the epoch; owned */
     size_t n_names;
     /* the epoch's trainers are running, so an incomplete last line will be sent later */
@@ -51,7 +45,8 @@ struct log_reader *log_reader_new(void);
 /* Frees a reader that is not busy. Accepts NULL. */
 void log_reader_free(struct log_reader *reader);
 
-/* Reads the next lines into bytes, or sets done. Skips files that cannot be read. */
-void log_reader_step(struct log_reader *reader, const char *root);
+/* Reads the next lines of the job's files into bytes, or sets done. Skips files that cannot be
+ * read. */
+void log_reader_step(struct log_reader *reader, const char *root, const struct tfe_id *job);
 
 #endif

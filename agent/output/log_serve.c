@@ -113,7 +113,7 @@ static void copy_names(struct log_reader *reader, const struct output_ring *ring
     size_t n = ring->n_names < OUTPUT_NAMES_MAX ? ring->n_names : OUTPUT_NAMES_MAX;
     reader->names = n > 0 ? calloc(n, sizeof(*reader->names)) : NULL;
     for (size_t i = 0; reader->names && i < n; i++) {
-        if (ring->names[i].epoch == reader->epoch) {
+        if (ring->names[i].epoch == reader->spec.epoch) {
             reader->names[reader->n_names++] = ring->names[i];
         }
     }
@@ -128,12 +128,8 @@ static void reading_begin(struct log_request *a, uint64_t epoch)
     if (!a->reader) {
         return;
     }
-    a->reader->job = *serve->options.job;
-    a->reader->epoch = epoch;
-    a->reader->has_rank = a->spec.has_rank;
-    a->reader->rank = a->spec.rank;
-    a->reader->lines = a->spec.lines;
-    a->reader->since = a->spec.since;
+    a->reader->spec = a->spec;
+    a->reader->spec.epoch = epoch;
     a->reader->is_live = serve->options.ring->n_open > 0 && epoch == serve->options.ring->newest;
     copy_names(a->reader, serve->options.ring);
     a->reader->on_read = on_read;

@@ -5,7 +5,6 @@
 #define TFE_AGENT_OUTPUT_LOG_SERVE_H
 
 #include "agent/output/output_ring.h"
-#include "common/base/id.h"
 
 struct event_base;
 struct log_serve;
@@ -16,7 +15,6 @@ struct log_serve_options {
     struct event_base *base;
     struct output_ring *ring;
     struct log_writer *logs; /* NULL if there are no log files */
-    const struct tfe_id *job;
     /* Returns true if the connection accepts more data; otherwise log_serve_resume follows later.
      */
     bool (*has_room)(void *ctx);

@@ -89,7 +89,7 @@ static void execute(struct log_writer *w, struct task *task)
         write_to_file(task);
         return;
     case TASK_READ:
-        log_reader_step(task->reader, w->root);
+        log_reader_step(task->reader, w->root, w->options.job);
         return;
     case TASK_CLOSE:
         if (task->lost_before.lines || task->target->file.lost.lines) {

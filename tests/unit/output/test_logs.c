@@ -427,12 +427,8 @@ TEST_IN(logs, a_client_gets_each_line_once_from_file_and_ring)
 {
     struct log_writer *w = writer(0);
     struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
-    struct log_serve *serve = log_serve_new(&(struct log_serve_options){.base = base,
-                                                                        .ring = &ring,
-                                                                        .logs = w,
-                                                                        .job = &job,
-                                                                        .has_room = has_room,
-                                                                        .send = on_send});
+    struct log_serve *serve = log_serve_new(&(struct log_serve_options){
+        .base = base, .ring = &ring, .logs = w, .has_room = has_room, .send = on_send});
     char line[1024];
     const unsigned n_lines = 2 * OUTPUT_RING_BYTES / sizeof(line);
     memset(line, 'x', sizeof(line));

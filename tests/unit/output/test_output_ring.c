@@ -16,7 +16,6 @@ struct stage {
     struct output_ring ring;
     struct event_base *base;
     struct log_serve *serve;
-    struct tfe_id job;
     bool is_full; /* the connection accepts no more data */
     bool breaks;  /* the connection breaks at the next message */
     struct {
@@ -58,13 +57,8 @@ static struct stage *stage_new(size_t max)
     assert_non_null(s);
     output_ring_init(&s->ring, max);
     s->base = event_base_new();
-    (void)id_set(&s->job, "j");
-    s->serve = log_serve_new(&(struct log_serve_options){.base = s->base,
-                                                         .ring = &s->ring,
-                                                         .job = &s->job,
-                                                         .has_room = has_room,
-                                                         .send = on_send,
-                                                         .ctx = s});
+    s->serve = log_serve_new(&(struct log_serve_options){
+        .base = s->base, .ring = &s->ring, .has_room = has_room, .send = on_send, .ctx = s});
     return s;
 }
 
