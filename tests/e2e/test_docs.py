@@ -118,6 +118,7 @@ def test_every_event_that_asks_for_somebody_is_explained():
     told = set(re.findall(r'log_(?:warn|error)\(\s*"([a-z_]+)"', sources))
     told |= set(re.findall(r'X\([A-Z_]+, "([a-z_]+)", (?:WARN|ERROR),', sources))
     told |= set(re.findall(r'\.kind = "([a-z_]+)",\s*\.level = [^,;]*EVENT_(?:WARN|ERROR)', sources))
+    told |= set(re.findall(r'\.event = "([a-z_]+)",\s*\.end_event = ', sources))
     causes = set(re.findall(r'X\(CAUSE_\w+, \d+, "(\w+)"\)', sources))
     assert len(told) > 40 and len(causes) == 11
     page = (ROOT / "docs/operations.md").read_text()
