@@ -112,7 +112,7 @@ static void hold_ports_now(struct runner *r)
 static void hold_ports_if_fit(struct runner *r)
 {
     const bool is_fit = health_is_good(r->health); /* starts the checks while the standby imports */
-    if (r->hold_pending && is_fit && trainers_are_settled(r->trainers)) {
+    if (r->hold_pending && is_fit && standbys_are_settled(trainers_standbys(r->trainers))) {
         hold_ports_now(r);
     }
 }
@@ -139,7 +139,7 @@ static void hold_ports(struct runner *r, const struct agent_action *action)
     r->hold_fresh = action->hold.fresh;
     r->hold_pending = true;
     hold_ports_if_fit(r);
-    if (r->hold_pending && !trainers_are_settled(r->trainers)) {
+    if (r->hold_pending && !standbys_are_settled(trainers_standbys(r->trainers))) {
         r->import_since_us = clock_us();
         timer_after(r->import_timer, IMPORT_SAY_MS);
     }
@@ -148,7 +148,7 @@ static void hold_ports(struct runner *r, const struct agent_action *action)
 static void on_import_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct runner *r = ctx;
-    if (r->hold_pending && !trainers_are_settled(r->trainers)) {
+    if (r->hold_pending && !standbys_are_settled(trainers_standbys(r->trainers))) {
         const char *modules = r->options->settings->standby.preload;
         char sentence[MSG_SENTENCE_MAX];
         snprintf(sentence, sizeof sentence, "importing %s",
@@ -383,9 +383,9 @@ static void on_script_message(void *ctx, uint32_t local, const struct script_mes
     } else if (message->type == SCRIPT_ENDS) {
         trainers_main_ended(r->trainers, local, message->code);
     } else if (message->remark == REMARK_STRATEGY_MADE) {
-        trainers_strategy_made(r->trainers, local);
+        watch_strategy_made(trainers_watch(r->trainers), local);
     } else if (message->remark == REMARK_IMPORTED) {
-        trainers_note_import(r->trainers, message->reason);
+        standbys_note_import(trainers_standbys(r->trainers), message->reason);
     }
 }
 
@@ -409,7 +409,7 @@ static void send_report(void *ctx, const struct tfe_msg *msg)
 static enum tfe_standby standby_state(void *ctx)
 {
     const struct runner *r = ctx;
-    return trainers_standby(r->trainers);
+    return standbys_state(trainers_standbys(r->trainers));
 }
 
 static uint64_t printed_bytes(void *ctx)
@@ -421,7 +421,7 @@ static uint64_t printed_bytes(void *ctx)
 static void report_idle(void *ctx, struct tfe_mono since)
 {
     const struct runner *r = ctx;
-    trainers_set_idle(r->trainers, !tfe_mono_is_never(since));
+    watch_set_idle(trainers_watch(r->trainers), !tfe_mono_is_never(since));
     on_event(ctx,
              &(struct agent_event){.type = AGENT_IDLE, .now = clock_mono(), .idle_since = since});
 }
@@ -679,7 +679,7 @@ int runner_run(const struct runner_options *options)
     on_event(&r, &(struct agent_event){.type = AGENT_GUARD,
                                        .now = clock_mono(),
                                        .guard_pid = trainers_guard_pid(r.trainers)});
-    trainers_begin(r.trainers);
+    standbys_begin(trainers_standbys(r.trainers));
     on_event(&r, &(struct agent_event){.type = AGENT_BEGIN, .now = clock_mono()});
     if (!r.over) {
         print_begun(&r);

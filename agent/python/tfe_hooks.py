@@ -107,6 +107,15 @@ class Hooks:
                     pass
         return None
 
+    def after(self, real, what, function):
+        """Returns a hook that calls function with the positional arguments after the hooked one."""
+        def hooked(*args, **kwargs):
+            result = real(*args, **kwargs)
+            if self.pid == os.getpid():
+                self.quietly(what, function, *args)
+            return result
+        return hooked
+
     def send(self, kind, members):
         if os.getpid() != self.pid:
             return
@@ -149,14 +158,9 @@ class Hooks:
         """TensorFlow's coordination service replaces the script's SIGTERM handler by one without
         effect; restores it.
         """
-        def hooked(*args, **kwargs):
-            result = real(*args, **kwargs)
-            if self.pid == os.getpid():
-                self.quietly("rearm", self.rearm_now)
-            return result
-        return hooked
+        return self.after(real, "rearm", self.rearm_now)
 
-    def rearm_now(self):
+    def rearm_now(self, *_):
         handler = _signal.getsignal(SIGTERM)
         if callable(handler):
             self.signal(SIGTERM, handler)
@@ -220,14 +224,9 @@ class Hooks:
     # --- steps ---
 
     def optimizer(self, real):
-        def hooked(*args, **kwargs):
-            result = real(*args, **kwargs)
-            if self.pid == os.getpid():
-                self.quietly("steps", self.optimizer_made, args[0])
-            return result
-        return hooked
+        return self.after(real, "steps", self.optimizer_made)
 
-    def optimizer_made(self, optimizer):
+    def optimizer_made(self, optimizer, *_):
         import weakref            # already imported by TensorFlow
         self.optimizers = [one for one in self.optimizers if one() is not None] + [weakref.ref(optimizer)]
         self.thread_start()
@@ -366,15 +365,11 @@ class Hooks:
         """Reports the first strategy of the script. Its cluster is connected by then, or it uses
         none.
         """
-        def hooked(*args, **kwargs):
-            result = real(*args, **kwargs)
-            if self.world > 1 and not self.has_strategy and self.pid == os.getpid():
-                self.quietly("strategy", self.strategy_made, args[0])
-            return result
-        return hooked
+        return self.after(real, "strategy", self.strategy_made)
 
-    def strategy_made(self, strategy):
-        if "Default" not in type(strategy).__name__:  # TensorFlow's default strategy
+    def strategy_made(self, strategy, *_):
+        is_default = "Default" in type(strategy).__name__  # TensorFlow's default strategy
+        if self.world > 1 and not self.has_strategy and not is_default:
             self.has_strategy = True
             self.send("remark", '"what":"strategy_made"')
 

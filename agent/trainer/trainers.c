@@ -490,16 +490,6 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     timer_after(t->listen_timer, t->listen_check_ms);
 }
 
-void trainers_begin(struct trainers *t)
-{
-    standbys_begin(t->standbys);
-}
-
-bool trainers_are_settled(const struct trainers *t)
-{
-    return standbys_are_settled(t->standbys);
-}
-
 void trainers_stepped(struct trainers *t, uint32_t local)
 {
     standbys_trainers_stepped(t->standbys);
@@ -567,21 +557,6 @@ void trainers_fence(struct trainers *t, struct tfe_mono deadline)
     }
 }
 
-void trainers_strategy_made(struct trainers *t, uint32_t local)
-{
-    watch_strategy_made(t->watch, local);
-}
-
-void trainers_note_import(struct trainers *t, const char *module)
-{
-    standbys_note_import(t->standbys, module);
-}
-
-void trainers_set_idle(struct trainers *t, bool is_idle)
-{
-    watch_set_idle(t->watch, is_idle);
-}
-
 uint64_t trainers_printed(const struct trainers *t)
 {
     uint64_t bytes = 0;
@@ -591,14 +566,19 @@ uint64_t trainers_printed(const struct trainers *t)
     return bytes;
 }
 
+struct standbys *trainers_standbys(const struct trainers *t)
+{
+    return t->standbys;
+}
+
+struct watch *trainers_watch(const struct trainers *t)
+{
+    return t->watch;
+}
+
 uint32_t trainers_guard_pid(const struct trainers *t)
 {
     return t->guard ? (uint32_t)guard_link_pid(t->guard) : 0;
-}
-
-enum tfe_standby trainers_standby(const struct trainers *t)
-{
-    return standbys_state(t->standbys);
 }
 
 struct trainers *trainers_new(const struct trainers_options *options)

@@ -44,8 +44,7 @@ struct trainers_options {
     uint32_t exit_grace_ms;
     bool require_cluster; /* kill a trainer that does not use the cluster assigned to it */
     const struct watch_settings *watch;
-    /* Called when trainers_are_settled becomes true, from the event loop or from
-     * inside trainers_begin. */
+    /* Called when standbys_are_settled becomes true, see struct standbys_options. */
     void (*settled)(void *ctx);
     trainers_event_fn *on_event;
     void *ctx;
@@ -54,13 +53,6 @@ struct trainers *trainers_new(const struct trainers_options *options);
 
 /* Has everything killed, waits up to 5 s for the guard to end, and writes the remaining output. */
 void trainers_free(struct trainers *t);
-
-/* Starts preparations for the first start, in particular standbys. */
-void trainers_begin(struct trainers *t);
-
-/* Returns true if a start now would be as fast as possible. A node that is not needed yet sends
- * READY only then. Always true after the node has run a trainer. */
-bool trainers_are_settled(const struct trainers *t);
 
 /* Handles a completed step of the running epoch; it allows work that was
  * postponed during the start. */
@@ -81,21 +73,13 @@ void trainers_fence(struct trainers *t, struct tfe_mono deadline);
  * process alive longer than the exit grace, it is killed and reported with this exit status. */
 void trainers_main_ended(struct trainers *t, uint32_t local, uint32_t code);
 
-/* Handles the creation of a distribution strategy by a script. */
-void trainers_strategy_made(struct trainers *t, uint32_t local);
-
-/* Handles an import of a module by a script after its start. */
-void trainers_note_import(struct trainers *t, const char *module);
-
-/* Sets whether the epoch's trainers are all inactive. */
-void trainers_set_idle(struct trainers *t, bool is_idle);
-
 /* Returns the number of bytes that the trainers have printed in this epoch. */
 uint64_t trainers_printed(const struct trainers *t);
 
-uint32_t trainers_guard_pid(const struct trainers *t);
+/* Return the standbys and the watchdogs of the trainers; borrowed. */
+struct standbys *trainers_standbys(const struct trainers *t);
+struct watch *trainers_watch(const struct trainers *t);
 
-/* Returns the combined state of the standbys. */
-enum tfe_standby trainers_standby(const struct trainers *t);
+uint32_t trainers_guard_pid(const struct trainers *t);
 
 #endif

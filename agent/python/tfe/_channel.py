@@ -96,13 +96,12 @@ class Channel:
         """Reports a complete checkpoint. answers is the newest save_number that was known when it
         was started.
         """
+        message = {"type": "checkpoint", "step": step, "answers": answers}
+        if _is_sendable(path):
+            message["path"] = path
         with self._lock:
-            message = {"type": "checkpoint", "step": step, "answers": answers}
-            if _is_sendable(path):
-                message["path"] = path
             self.answered = max(self.answered, answers)
-            self._keep(message)
-            self._flush()
+        self._send(message)
 
     def listen(self, partitioned: bool = False) -> bool:
         """Announces that this process accepts save and stop messages. Returns False if it cannot
@@ -120,9 +119,7 @@ class Channel:
         """Requests at least size bytes of memory that survives this process; 0 requests the
         existing memory. Call after listen().
         """
-        with self._lock:
-            self._keep({"type": "memory", "bytes": size})
-            self._flush()
+        self._send({"type": "memory", "bytes": size})
 
     def left_memory(self) -> None:
         """Requests the memory that the previous process left, and waits briefly for `memory`. Call
@@ -137,8 +134,11 @@ class Channel:
         """Reports that the state after this step is complete in the agent's memory. answers is the
         save_number that it answers.
         """
+        self._send({"type": "kept", "step": step, "answers": answers})
+
+    def _send(self, message: dict[str, Any]) -> None:
         with self._lock:
-            self._keep({"type": "kept", "step": step, "answers": answers})
+            self._keep(message)
             self._flush()
 
     def _keep(self, message: dict[str, Any]) -> None:
