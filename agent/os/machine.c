@@ -77,7 +77,7 @@ static void read_model(const char *entry, char ret[MACHINE_TEXT_MAX])
 static uint64_t read_gpu_memory(void)
 {
     static const char command[] =
-        "exec env -i PATH=\"$PATH\" timeout --signal=KILL " SMI_S
+        "exec env -i PATH=\"$PATH\" timeout -s KILL " SMI_S
         " nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits </dev/null 2>/dev/null";
     char text[64] = "";
     FILE *output = popen(command, "re");
