@@ -330,10 +330,12 @@ static void on_metrics_due(evutil_socket_t fd, short what, void *ctx)
     struct report *r = ctx;
     if (r->is_up && r->epoch != 0 && r->unsent_metrics.epoch == r->epoch) {
         const int64_t others_ms = (int64_t)r->nodes * METRICS_EACH_MS;
+        int64_t pause_ms = METRICS_MS;
+        if (r->rank != 0) {
+            pause_ms = others_ms > METRICS_OTHERS_MS ? others_ms : METRICS_OTHERS_MS;
+        }
         send_metrics(r);
-        (void)timer_after(r->metrics_due, r->rank == 0                    ? METRICS_MS
-                                          : others_ms > METRICS_OTHERS_MS ? others_ms
-                                                                          : METRICS_OTHERS_MS);
+        (void)timer_after(r->metrics_due, pause_ms);
     }
 }
 

@@ -139,9 +139,11 @@ static void watch_nearest(struct checkpoints *c)
         size_t n = strnlen(name, NAME_MAX);
         memcpy(c->awaited, name, n);
         c->awaited[n] = '\0';
-        const char *parent = !slash ? "." : slash == above ? "/" : above;
+        const char *parent = slash == above ? "/" : above;
         if (slash) {
             *slash = '\0';
+        } else {
+            parent = ".";
         }
         c->watch = inotify_add_watch(c->fd, parent, WATCH_ABOVE);
         if (!slash || slash == above) {

@@ -272,7 +272,10 @@ int command_new(char **operands, int count, const char *python, bool module, boo
                                   : "no script: name one after the options");
         return TFE_EINVAL;
     }
-    enum kind kind = no_python ? KIND_COMMAND : module ? KIND_MODULE : KIND_SCRIPT;
+    enum kind kind = module ? KIND_MODULE : KIND_SCRIPT;
+    if (no_python) {
+        kind = KIND_COMMAND;
+    }
     const char *name = operands[0];
     char buf[PATH_MAX];
     if (kind == KIND_COMMAND) {

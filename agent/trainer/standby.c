@@ -399,10 +399,11 @@ int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *
         (!s->options.settings->no_hooks || is_too_long(spec))) {
         can_hand_over = bootstrap_spawn(s, local, "cold", BOOTSTRAP_NEW) == 0;
     }
-    *ret_how = has_one ? "standby" : can_hand_over ? "bootstrap" : "exec";
     if (!can_hand_over) {
+        *ret_how = "exec";
         return guard_link_spawn(s->guard, local, spec, stdout_fd, stderr_fd);
     }
+    *ret_how = has_one ? "standby" : "bootstrap";
     int rc = guard_link_hand_over(s->guard, local, GUARD_STANDBY_SLOT + local, spec, stdout_fd,
                                   stderr_fd);
     if (rc == 0) {
@@ -494,9 +495,14 @@ enum tfe_standby standbys_state(const struct standbys *s)
         warm += s->of[local].state == STANDBY_WARM;
         starting += s->of[local].state == STANDBY_STARTING;
     }
-    return s->options.settings->is_off ? WARMTH_NONE
-           : s->is_off                 ? WARMTH_COLD
-           : starting > 0              ? WARMTH_IMPORTING
-           : warm > 0                  ? WARMTH_WARM
-                                       : WARMTH_NONE;
+    if (s->options.settings->is_off) {
+        return WARMTH_NONE;
+    }
+    if (s->is_off) {
+        return WARMTH_COLD;
+    }
+    if (starting > 0) {
+        return WARMTH_IMPORTING;
+    }
+    return warm > 0 ? WARMTH_WARM : WARMTH_NONE;
 }

@@ -42,7 +42,7 @@
 #define CHECKS 8
 #define CHECK_MIN_MS 100
 
-struct place {
+struct replica {
     struct in_addr address; /* INADDR_ANY if the row has a host name */
     uint16_t port;
     bool has_arrived; /* connected to rank 0, judged by its address */
@@ -63,8 +63,8 @@ struct watch {
     uint32_t rank; /* rank of the node's first trainer */
     uint32_t n;    /* number of trainers on this node */
     enum watch_kind kind;
-    struct place *places;
-    size_t n_places;
+    struct replica *replicas;
+    size_t n_replicas;
     bool is_idle;        /* all trainers are inactive */
     bool has_listened;   /* a trainer listens or has listened */
     bool alone_reported; /* a trainer outside the cluster was reported in this epoch */
@@ -87,15 +87,15 @@ struct watch {
 
 static size_t others(const struct watch *w)
 {
-    return w->n_places > w->n ? w->n_places - w->n : 0;
+    return w->n_replicas > w->n ? w->n_replicas - w->n : 0;
 }
 
 /* Filter for connections to rank 0, seen from the connecting side. If rank 0 has a host name,
  * any connection to the port matches. */
 static struct proc_connections to_leader(const struct watch *w)
 {
-    return (struct proc_connections){.remote_port = w->places[0].port,
-                                     .remote = w->places[0].address};
+    return (struct proc_connections){.remote_port = w->replicas[0].port,
+                                     .remote = w->replicas[0].address};
 }
 
 /* Filter for connections to rank 0 from this machine, where rank 0 runs. */
@@ -109,7 +109,7 @@ static struct proc_connections from_here(const struct watch *w)
 /* Filter for all connections to rank 0, seen from its side. */
 static struct proc_connections at_leader(const struct watch *w)
 {
-    return (struct proc_connections){.local_port = w->places[0].port};
+    return (struct proc_connections){.local_port = w->replicas[0].port};
 }
 
 /* Returns the number of connections to rank 0 from this node's trainers; TensorFlow's worker 0
@@ -168,14 +168,14 @@ static uint32_t find_absent(const struct watch *w)
 /* Returns true if no member is missing as far as this node can see. */
 static bool is_whole(const struct watch *w)
 {
-    if (w->n_places == 0) {
+    if (w->n_replicas == 0) {
         return true; /* no copy of the table is available */
     }
     if (w->kind == WATCH_ALONE) {
         return true;
     }
     if (w->kind == WATCH_SERVER) {
-        struct proc_connections own = {.local_port = w->places[w->rank].port};
+        struct proc_connections own = {.local_port = w->replicas[w->rank].port};
         return proc_connections(&own, NULL, NULL) > 0;
     }
     if (find_absent(w) < w->n) {
@@ -201,14 +201,14 @@ static void note_arrival(void *ctx, struct in_addr remote)
     if (remote.s_addr == INADDR_ANY) {
         return;
     }
-    if (remote.s_addr == w->places[0].address.s_addr && arrivals->own > 0) {
+    if (remote.s_addr == w->replicas[0].address.s_addr && arrivals->own > 0) {
         arrivals->own--;
         return;
     }
-    for (size_t i = w->n; i < w->n_places; i++) {
-        struct place *place = &w->places[i];
-        if (place->address.s_addr == remote.s_addr && !place->has_arrived) {
-            place->has_arrived = true;
+    for (size_t i = w->n; i < w->n_replicas; i++) {
+        struct replica *replica = &w->replicas[i];
+        if (replica->address.s_addr == remote.s_addr && !replica->has_arrived) {
+            replica->has_arrived = true;
             return;
         }
     }
@@ -222,12 +222,12 @@ static void add_missing(struct watch *w, struct text *text)
     struct proc_connections which = at_leader(w);
     size_t arrived = count_arrived(w);
     size_t unseen = 0;
-    for (size_t i = 0; i < w->n_places; i++) {
-        w->places[i].has_arrived = false;
+    for (size_t i = 0; i < w->n_replicas; i++) {
+        w->replicas[i].has_arrived = false;
     }
     proc_connections(&which, note_arrival, &arrivals);
-    for (size_t i = w->n; i < w->n_places; i++) {
-        unseen += w->places[i].has_arrived ? 0 : 1;
+    for (size_t i = w->n; i < w->n_replicas; i++) {
+        unseen += w->replicas[i].has_arrived ? 0 : 1;
     }
     if (unseen > NAMED_MAX || unseen + arrived != others(w)) {
         text_addf(text, "rank 0 has connections from only %u of %u ranks of other nodes",
@@ -235,8 +235,8 @@ static void add_missing(struct watch *w, struct text *text)
         return;
     }
     const char *before = "rank ";
-    for (size_t i = w->n; i < w->n_places; i++) {
-        if (!w->places[i].has_arrived) {
+    for (size_t i = w->n; i < w->n_replicas; i++) {
+        if (!w->replicas[i].has_arrived) {
             text_addf(text, "%s%u", before, (unsigned)i);
             before = ", rank ";
         }
@@ -297,7 +297,7 @@ static void report_alone(struct watch *w, uint32_t local)
 static void on_alone_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct watch *w = ctx;
-    uint32_t absent = has_others(w) && w->n_places > 0 ? find_absent(w) : w->n;
+    uint32_t absent = has_others(w) && w->n_replicas > 0 ? find_absent(w) : w->n;
     w->is_met = w->is_met || absent == w->n;
     if (w->is_met) {
         return;
@@ -348,7 +348,7 @@ static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct watch *w = ctx;
     /* Before any trainer listens no peer is connected, so the expensive check is skipped. */
-    bool can_be_whole = w->has_listened || w->n_places == 0;
+    bool can_be_whole = w->has_listened || w->n_replicas == 0;
     w->whole = w->whole || (can_be_whole && is_whole(w));
     if (w->whole) {
         return;
@@ -420,34 +420,35 @@ void watch_free(struct watch *w)
     event_drop(&w->start_timer);
     event_drop(&w->silence_timer);
     event_drop(&w->alone_timer);
-    free(w->places);
+    free(w->replicas);
     free(w);
 }
 
-static enum watch_kind schema_of(const struct agent_place *place)
+static enum watch_kind kind_of(const struct agent_place *place)
 {
     bool is_served = place->n_rows > 0 && place->rows[place->n_rows - 1].role == TASK_PS;
     bool is_chief = place->rank == 0 && place->own.role != TASK_EVALUATOR;
-    return place->own.role == TASK_EVALUATOR || (is_served && is_chief) ? WATCH_ALONE
-           : is_served                                                  ? WATCH_SERVER
-                                                                        : WATCH_PEER;
+    if (place->own.role == TASK_EVALUATOR || (is_served && is_chief)) {
+        return WATCH_ALONE;
+    }
+    return is_served ? WATCH_SERVER : WATCH_PEER;
 }
 
 void watch_begin(struct watch *w, const struct agent_place *place)
 {
     watch_end(w);
-    free(w->places);
-    w->places = calloc(place->n_rows, sizeof *w->places);
-    w->n_places = w->places ? place->n_rows : 0;
-    for (size_t i = 0; i < w->n_places; i++) {
-        w->places[i].port = place->rows[i].port;
-        if (inet_pton(AF_INET, place->rows[i].host, &w->places[i].address) != 1) {
-            w->places[i].address.s_addr = INADDR_ANY;
+    free(w->replicas);
+    w->replicas = calloc(place->n_rows, sizeof *w->replicas);
+    w->n_replicas = w->replicas ? place->n_rows : 0;
+    for (size_t i = 0; i < w->n_replicas; i++) {
+        w->replicas[i].port = place->rows[i].port;
+        if (inet_pton(AF_INET, place->rows[i].host, &w->replicas[i].address) != 1) {
+            w->replicas[i].address.s_addr = INADDR_ANY;
         }
     }
     w->rank = place->rank;
     w->n = place->n;
-    w->kind = schema_of(place);
+    w->kind = kind_of(place);
     /* A running chief does not accept a restarted parameter server while another replica is
      * missing, so the restarted one may wait for an unlimited time. */
     w->whole = w->kind == WATCH_SERVER && place->is_again;
@@ -486,9 +487,11 @@ void watch_listens(struct watch *w, uint32_t local)
     uint32_t limit = w->options.settings->start_timeout_ms;
     w->trainers[local].listens = true;
     w->has_listened = w->is_met = true;
-    w->late_at = limit == 0     ? TFE_MONO_NEVER
-                 : w->rank == 0 ? tfe_mono_add(clock_mono(), limit)
-                                : tfe_mono_add(clock_mono(), limit + AFTER_LEADER_MS(limit));
+    w->late_at = TFE_MONO_NEVER;
+    if (limit > 0) {
+        w->late_at =
+            tfe_mono_add(clock_mono(), w->rank == 0 ? limit : limit + AFTER_LEADER_MS(limit));
+    }
     w->check_ms = limit > 0 && limit < WHOLE_CHECK_FIRST_MS ? limit : WHOLE_CHECK_FIRST_MS;
     timer_after(w->start_timer, w->check_ms);
 }
