@@ -126,12 +126,12 @@ static const char *count_token_use(struct session *s, const char *node)
 }
 
 /* Returns the id of the node of a session, in the pool or in a job; NULL if it has none. */
-static const char *node_of(const struct session *s, bool is_pool, struct rdzv_node *room)
+static const char *node_of(const struct session *s, bool is_pool, struct rdzv_node *buf)
 {
     if (is_pool) {
         return s->pooled ? pool_node_id(s->pooled) : NULL;
     }
-    return rdzv_get_session_node(s->all->rdzv, s->number, room) == 0 ? room->node : NULL;
+    return rdzv_get_session_node(s->all->rdzv, s->number, buf) == 0 ? buf->node : NULL;
 }
 
 /* Returns true if the token's node limit is reached, in jobs or in the pool (the agents of a pool
@@ -141,14 +141,14 @@ static bool is_node_limit_reached(const struct session *s, const char *node, boo
 {
     const struct sessions *all = s->all;
     const uint32_t most = token_uses(s->by->origin);
-    struct rdzv_node room;
+    struct rdzv_node buf;
     uint32_t n = 0;
     for (uint32_t i = 0; most > 0 && i < all->n_fresh; i++) {
         const struct session *other = all->by_number[i];
         const char *of =
             other && other->phase == SESSION_OPEN &&
                     memcmp(other->by->origin, s->by->origin, sizeof(s->by->origin)) == 0
-                ? node_of(other, is_pool, &room)
+                ? node_of(other, is_pool, &buf)
                 : NULL;
         n += of && strcmp(of, node) != 0;
     }
@@ -272,17 +272,17 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
 
 /* Admits the session of an observer or admin and closes sessions that exceed their share. Returns
  * false if s itself exceeds it or memory runs out. */
-static bool admit_asking(struct session *s)
+static bool admit_operator(struct session *s)
 {
-    struct admission *asking = s->all->asking;
+    struct admission *operators = s->all->operators;
     const struct admission_claim claim = admission_claim_of(s->by, 1);
-    if (admission_enter(asking, &claim, s, &s->asking) != 0) {
+    if (admission_enter(operators, &claim, s, &s->operator_slot) != 0) {
         return false;
     }
     for (struct admission_slot *place;
-         (place = admission_next_eviction(asking, &s->asking, NULL));) {
-        admission_leave(asking, place);
-        if (place == &s->asking) {
+         (place = admission_next_eviction(operators, &s->operator_slot, NULL));) {
+        admission_leave(operators, place);
+        if (place == &s->operator_slot) {
             return false;
         }
         session_refuse(place->owner, REFUSAL_LIMIT_REACHED,
@@ -298,12 +298,13 @@ static const char *no_place(struct session *s)
     struct sessions *all = s->all;
     const bool asks = s->by->role != PRINCIPAL_AGENT;
     const bool is_privileged = admission_claim_of(s->by, 1).is_privileged;
-    uint32_t kept = is_privileged ? 0 : LIMIT_ADMIN_SESSIONS;
-    bool is_full = sessions_shown(all) + kept > all->n_max;
+    uint32_t reserved = is_privileged ? 0 : LIMIT_ADMIN_SESSIONS;
+    bool is_full = sessions_shown(all) + reserved > all->n_max;
     if (asks) {
-        return is_full || !admit_asking(s) ? "too many tfe-ctl sessions are open, with this token "
-                                             "or in all; try again later"
-                                           : NULL;
+        return is_full || !admit_operator(s)
+                   ? "too many tfe-ctl sessions are open, with this token "
+                     "or in all; try again later"
+                   : NULL;
     }
     return is_full || !assign_number(all, s)
                ? "the server has no room for more agents; raise its limit of open files"
@@ -361,7 +362,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     }
     /* A node that downloads requests the next piece when it has written the last one. */
     if (msg->type != MSG_RENEW && !(msg->type == MSG_FETCH && s->pooled) &&
-        !rate_pass(&s->said, clock_mono(), LIMIT_MESSAGE_MS, LIMIT_MESSAGE_BURST)) {
+        !rate_pass(&s->message_rate, clock_mono(), LIMIT_MESSAGE_MS, LIMIT_MESSAGE_BURST)) {
         session_refuse(s, REFUSAL_LIMIT_REACHED, "too many messages a second");
         session_finish(s);
     } else if (fault) {
@@ -440,7 +441,7 @@ static bool continue_table(struct session *s)
 static bool continue_response(struct session *s)
 {
     channel_expect(s->channel, LIMIT_SILENCE_MS);
-    return response_continue(&s->answer) == 0;
+    return response_continue(&s->response) == 0;
 }
 
 static void on_drained(void *ctx, struct channel *ch)
@@ -448,7 +449,7 @@ static void on_drained(void *ctx, struct channel *ch)
     struct session *s = ctx;
     (void)ch;
     s->busy = true;
-    if ((s->table && !continue_table(s)) || (s->answer && !continue_response(s))) {
+    if ((s->table && !continue_table(s)) || (s->response && !continue_response(s))) {
         session_disconnect(s);
     }
     if (s->pooled) {
@@ -462,7 +463,7 @@ static void on_drained(void *ctx, struct channel *ch)
 static void on_silent(void *ctx, struct channel *ch)
 {
     struct session *s = ctx;
-    if (s->answer && s->answer->waits) { /* the peer waits for the server */
+    if (s->response && s->response->waits) { /* the peer waits for the server */
         channel_expect(ch, LIMIT_SILENCE_MS);
     } else {
         session_finish(s);

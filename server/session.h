@@ -57,10 +57,10 @@ struct session {
     bool busy;                /* true while a callback of the session runs: it must not be freed */
     bool idles;               /* true while the session is in sessions.idle */
 
-    struct rate said;                      /* rate limit of messages other than renewals */
+    struct rate message_rate;              /* rate limit of messages other than renewals */
     struct admission_slot unauthenticated; /* place among unauthenticated connections */
-    struct admission_slot asking;          /* place among sessions of observers and admins */
-    struct answer *answer;                 /* response that is being sent; NULL if none */
+    struct admission_slot operator_slot;   /* place among sessions of observers and admins */
+    struct response *response;             /* response that is being sent; NULL if none */
     struct session_order *order;           /* order that is not acknowledged yet; NULL if none */
     struct report *report; /* what the agent has reported about its machine; NULL if nothing */
     TAILQ_ENTRY(session) link, idle_link;
@@ -88,7 +88,7 @@ struct sessions {
     const struct session_ops *ops;
     void *ops_ctx;
     struct admission *unauthenticated; /* unauthenticated connections, by source */
-    struct admission *asking;          /* sessions of observers and admins, by token and scope */
+    struct admission *operators;       /* sessions of observers and admins, by token and scope */
     struct batch batch;
     struct session_list list;
     /* Sessions with a token but without a JOIN, and sessions that are closing. If descriptors run

@@ -87,9 +87,9 @@ static void session_leave(struct session *s)
     if (s->phase == SESSION_LEAVING) {
         return;
     }
-    admission_leave(all->asking, &s->asking);
+    admission_leave(all->operators, &s->operator_slot);
     s->phase = SESSION_LEAVING;
-    response_done(&s->answer);
+    response_done(&s->response);
     log_relay_agent_left(all->logs, s->number);
     if (s->order) {
         session_order_done(s, NULL);

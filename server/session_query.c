@@ -141,11 +141,11 @@ static void revoke_agent(struct session *s, const char *node, bool speaks, bool 
 
 /* --- queries and orders --- */
 
-static int answer(struct session *s, struct rows *rows)
+static int respond(struct session *s, struct rows *rows)
 {
     rows->ended = s->order ? session_order_done : NULL;
     rows->ended_ctx = s;
-    return response_begin(rows, &s->all->batch, s->channel, &s->answer);
+    return response_begin(rows, &s->all->batch, s->channel, &s->response);
 }
 
 /* Revokes the key of a node that has been evicted. DONE is sent once the revocation is durable. */
@@ -155,7 +155,7 @@ static int revoke_key(struct session *s, const struct principal *of)
     char key[MSG_KEY_HEX + 1];
     token_id_text(of->key_id, key);
     int rc = rows_token_revoke(s->all->keys, s->all->writer, key, &rows);
-    return rc != 0 ? rc : answer(s, rows);
+    return rc != 0 ? rc : respond(s, rows);
 }
 
 /* Forgets a job in the core first, which may refuse, then in the pool; a submitted job may be
@@ -340,19 +340,19 @@ static bool note_order(struct session *s, const struct tfe_msg *msg, const char 
 void session_query(struct session *s, const struct tfe_msg *msg)
 {
     struct rows *rows;
-    if (s->answer) {
+    if (s->response) {
         session_refuse(s, REFUSAL_LIMIT_REACHED, "one question at a time");
         session_finish(s);
         return;
     }
-    char room[MSG_AUDIT_ABOUT_MAX];
-    const char *about = audit_about(msg, room);
+    char buf[MSG_AUDIT_ABOUT_MAX];
+    const char *about = audit_about(msg, buf);
     if (about && orders_too_often(s)) {
         return;
     }
     int rc = !about || note_order(s, msg, about) ? find_rows(s, msg, &rows) : TFE_ENOMEM;
     if (rc == 0 && rows) {
-        rc = answer(s, rows);
+        rc = respond(s, rows);
     } else if (rc == 0) {
         rc = execute_order(s, msg);
     }

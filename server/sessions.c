@@ -19,7 +19,7 @@
 
 /* Returns how many unauthenticated connections are allowed now: the descriptors that authenticated
  * ones leave, within limits. */
-static uint32_t room(const struct sessions *all)
+static uint32_t capacity(const struct sessions *all)
 {
     uint32_t shown = sessions_shown(all);
     uint32_t left = shown < all->n_max ? all->n_max - shown : 0;
@@ -35,13 +35,13 @@ void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t p
     struct session *newest = session_begin(all, fd, &from);
     struct session *goes;
     struct admission_slot *place;
-    admission_resize(all->unauthenticated, room(all));
+    admission_resize(all->unauthenticated, capacity(all));
     while (newest && (place = admission_next_eviction(all->unauthenticated,
                                                       &newest->unauthenticated, NULL))) {
         goes = place->owner;
         newest = goes == newest ? NULL : newest;
         session_yield(goes);
-        admission_resize(all->unauthenticated, room(all));
+        admission_resize(all->unauthenticated, capacity(all));
     }
     while (sessions_shown(all) + LIMIT_ADMIN_SESSIONS + LIMIT_UNAUTHENTICATED_MIN > all->n_max &&
            (goes = TAILQ_FIRST(&all->idle))) {
@@ -85,7 +85,7 @@ void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg 
         s->table = NULL;
     }
     if (msg->type == MSG_PROBE) {
-        rate_refund(&s->said, LIMIT_MESSAGE_MS); /* the response to the probe */
+        rate_refund(&s->message_rate, LIMIT_MESSAGE_MS); /* the response to the probe */
     }
     check_send(s, channel_send(s->channel, msg));
     if (msg->type == MSG_WELCOME) {
@@ -155,8 +155,8 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
     const struct admission_config unauthenticated = {.capacity = LIMIT_UNAUTHENTICATED,
                                                      .quota_max = config->half_open_per_address,
                                                      .evicts_oldest = true};
-    const struct admission_config asking = {.capacity = LIMIT_QUERY_SESSIONS,
-                                            .reserve = LIMIT_ADMIN_SESSIONS};
+    const struct admission_config operators = {.capacity = LIMIT_QUERY_SESSIONS,
+                                               .reserve = LIMIT_ADMIN_SESSIONS};
     struct sessions *all = calloc(1, sizeof(*all));
     if (!all) {
         return TFE_ENOMEM;
@@ -192,7 +192,7 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
         !all->enrollments || !all->orders || log_relay_new(all, &all->logs) != 0 ||
         event_assign(&all->empty, all->base, -1, 0, on_empty, all) != 0 ||
         admission_new(&unauthenticated, &all->unauthenticated) != 0 ||
-        admission_new(&asking, &all->asking) != 0) {
+        admission_new(&operators, &all->operators) != 0) {
         sessions_free(all);
         return TFE_ENOMEM;
     }
@@ -237,7 +237,7 @@ void sessions_free(struct sessions *all)
     }
     log_relay_free(all->logs);
     admission_free(all->unauthenticated);
-    admission_free(all->asking);
+    admission_free(all->operators);
     batch_done(&all->batch);
     sessions_check_done(all);
     if (all->base && event_initialized(&all->empty)) {

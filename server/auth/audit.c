@@ -34,7 +34,7 @@ void audit_record(struct writer *writer, const struct audit_client *who, const c
     }
 }
 
-const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_MAX])
+const char *audit_about(const struct tfe_msg *order, char buf[MSG_AUDIT_ABOUT_MAX])
 {
     switch ((int)order->type) {
     case MSG_DRAIN:
@@ -54,11 +54,11 @@ const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_M
     case MSG_RERUN:
         return msg_job(order);
     case MSG_SCALE:
-        (void)snprintf(room, MSG_AUDIT_ABOUT_MAX,
+        (void)snprintf(buf, MSG_AUDIT_ABOUT_MAX,
                        order->u.scale.n_ps == MSG_UNSET ? "%s to %u:%u" : "%s to %u:%u, %u ps",
                        order->u.scale.job, (unsigned)order->u.scale.min_nodes,
                        (unsigned)order->u.scale.max_nodes, (unsigned)order->u.scale.n_ps);
-        return room;
+        return buf;
     case MSG_BUNDLE_HAVE:
         return order->u.bundle_have.digest;
     case MSG_BACKUP:
@@ -69,20 +69,20 @@ const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_M
         return msg_rotation_name(order->u.token_rotate.step);
     case MSG_TOKEN_CREATE: {
         const struct msg_token_create *request = &order->u.token_create;
-        int n = snprintf(room, MSG_AUDIT_ABOUT_MAX, "%s for %s, label \"%s\"",
+        int n = snprintf(buf, MSG_AUDIT_ABOUT_MAX, "%s for %s, label \"%s\"",
                          principal_role_name((enum principal_role)request->role), request->scope,
                          request->label);
         if (request->quota > 0 && n > 0 && (size_t)n < MSG_AUDIT_ABOUT_MAX) {
-            (void)snprintf(room + n, MSG_AUDIT_ABOUT_MAX - (size_t)n, ", quota %u",
+            (void)snprintf(buf + n, MSG_AUDIT_ABOUT_MAX - (size_t)n, ", quota %u",
                            (unsigned)request->quota);
         }
-        return room;
+        return buf;
     }
     }
     return NULL;
 }
 
-const char *audit_result(const struct tfe_msg *answer)
+const char *audit_result(const struct tfe_msg *response)
 {
-    return answer->type == MSG_REFUSED ? msg_refusal_name(answer->u.refused.code) : "done";
+    return response->type == MSG_REFUSED ? msg_refusal_name(response->u.refused.code) : "done";
 }

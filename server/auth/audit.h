@@ -19,9 +19,9 @@ void audit_record(struct writer *writer, const struct audit_client *who, const c
 
 /* Returns the subject of an order, in room or borrowed from the message, or NULL if the message is
  * not an order that changes anything. */
-const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_MAX]);
+const char *audit_about(const struct tfe_msg *order, char buf[MSG_AUDIT_ABOUT_MAX]);
 
 /* Returns "done", or the name of the refusal. */
-const char *audit_result(const struct tfe_msg *answer);
+const char *audit_result(const struct tfe_msg *response);
 
 #endif

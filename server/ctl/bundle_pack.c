@@ -83,7 +83,7 @@ struct entries {
     const char *listed;  /* output of git, n_listed bytes: NUL-terminated names */
     size_t n_listed;
     struct entry *v;
-    size_t n, room;
+    size_t n, buf;
 };
 
 static void entries_free(struct entries *e)
@@ -104,13 +104,13 @@ static int no_memory(struct tfe_reason *reason)
 /* Adds an entry; takes ownership of both texts, also on error. */
 static int add_entry(struct entries *e, char *name, char *path, struct tfe_reason *reason)
 {
-    if (name && path && e->n == e->room) {
-        const size_t room = e->room > 0 ? 2 * e->room : 256;
-        struct entry *v = reallocarray(e->v, room, sizeof(*v));
+    if (name && path && e->n == e->buf) {
+        const size_t buf = e->buf > 0 ? 2 * e->buf : 256;
+        struct entry *v = reallocarray(e->v, buf, sizeof(*v));
         e->v = v ? v : e->v;
-        e->room = v ? room : e->room;
+        e->buf = v ? buf : e->buf;
     }
-    if (!name || !path || e->n == e->room) {
+    if (!name || !path || e->n == e->buf) {
         free(name);
         free(path);
         return no_memory(reason);

@@ -16,27 +16,27 @@
 
 static void print_total(const struct record_list *ledger)
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     const char *before = " (";
     struct epochs_total total;
     epochs_sum(ledger, clock_wall(), &total);
     if (total.now >= 0) {
         const char *waits = total.job->waits;
-        (void)printf("now: nobody trains, for %s: %s\n", text_table_duration(total.now, room),
+        (void)printf("now: nobody trains, for %s: %s\n", text_table_duration(total.now, buf),
                      waits ? waits : msg_job_state_name(total.job->state));
     }
-    (void)printf("total: running %s", text_table_duration(total.running, room));
+    (void)printf("total: running %s", text_table_duration(total.running, buf));
     (void)printf(", standstill %s%s", total.is_lower_bound ? ">= " : "",
-                 text_table_duration(total.standstill_all, room));
+                 text_table_duration(total.standstill_all, buf));
     for (unsigned i = 0; i < EPOCHS_CAUSES; i++) {
         if (total.standstill[i] > 0) {
             (void)printf("%s%s %s", before, msg_cause_name((enum tfe_cause)i),
-                         text_table_duration(total.standstill[i], room));
+                         text_table_duration(total.standstill[i], buf));
             before = ", ";
         }
     }
     if (total.now > 0) {
-        (void)printf("%snow %s", before, text_table_duration(total.now, room));
+        (void)printf("%snow %s", before, text_table_duration(total.now, buf));
         before = ", ";
     }
     (void)printf("%s", before[0] == ',' ? ")" : "");

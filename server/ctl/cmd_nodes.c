@@ -40,10 +40,10 @@ static int compare(const void *left, const void *right)
 
 static double number_of(const struct record *row, const char *key)
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     const void *at = row->at;
     const struct record_field *f = record_find_field(row->schema, key, NULL, &at);
-    const struct record_value value = record_value(f, at, room);
+    const struct record_value value = record_value(f, at, buf);
     return value.form == RECORD_IS_REAL     ? value.real
            : value.form == RECORD_IS_NUMBER ? (double)value.number
                                             : -1;
@@ -72,13 +72,13 @@ static int sort(struct record_list *rows, const char *key)
 
 static bool says_something(const struct record_list *rows, const char *head)
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     for (size_t i = 0; i < rows->n; i++) {
         const void *at = rows->v[i].at;
         const struct record_field *f = rows->v[i].schema == &schema_node_of_job
                                            ? record_find_field(&schema_node_of_job, NULL, head, &at)
                                            : NULL;
-        if (f && record_value(f, at, room).form != RECORD_NONE) {
+        if (f && record_value(f, at, buf).form != RECORD_NONE) {
             return true;
         }
     }

@@ -18,7 +18,7 @@
 
 static void print_job(const struct msg_status_job *job)
 {
-    char room[MSG_SENTENCE_MAX];
+    char buf[MSG_SENTENCE_MAX];
     char span[RECORD_TEXT_MAX];
     (void)printf("job %s: %s, run %u, epoch %llu, nodes %u:%u", job->job,
                  msg_job_state_name(job->state), (unsigned)job->run, (unsigned long long)job->epoch,
@@ -41,7 +41,7 @@ static void print_job(const struct msg_status_job *job)
     }
     if (job->reason) {
         (void)printf("  %s%s\n", msg_job_is_over(job->state) ? "" : "last failure: ",
-                     escape_text(job->reason, room, sizeof(room)));
+                     escape_text(job->reason, buf, sizeof(buf)));
     }
     if (job->waits) {
         (void)fputs("  ", stdout);
@@ -57,7 +57,7 @@ static void print_job(const struct msg_status_job *job)
 /* Prints "last checkpoint: step 120, 35s ago"; nothing if none was reported. */
 static void print_saved(const struct msg_status_job *job)
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     const int64_t ago = clock_wall().ms - job->saved.ms;
     if (job->saved.ms == 0) {
         return;
@@ -66,7 +66,7 @@ static void print_saved(const struct msg_status_job *job)
     if (job->has_saved) {
         (void)printf("step %llu, ", (unsigned long long)job->saved_step);
     }
-    (void)printf("%s ago\n", text_table_duration(ago > 0 ? ago : 0, room));
+    (void)printf("%s ago\n", text_table_duration(ago > 0 ? ago : 0, buf));
 }
 
 /* Prints "step 120 of 1000, 12.5 steps/s, 800 samples/s, loss 0.31", and stragglers. */
@@ -105,10 +105,10 @@ static void print_waits(const struct record_list *rows, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
         const struct msg_status_node *node = rows->v[i].at;
-        char room[RECORD_TEXT_MAX];
+        char buf[RECORD_TEXT_MAX];
         if (rows->v[i].schema == &schema_node && node->waits) {
             (void)printf("  %s: %s\n",
-                         escape_text(node->name[0] ? node->name : node->node, room, sizeof room),
+                         escape_text(node->name[0] ? node->name : node->node, buf, sizeof buf),
                          node->waits);
         }
     }
@@ -134,10 +134,10 @@ static size_t print_health(const struct record_list *rows)
     size_t n = 0;
     for (; n < rows->n && rows->v[n].schema == &schema_health; n++) {
         const struct msg_health *health = rows->v[n].at;
-        char room[RECORD_TEXT_MAX];
+        char buf[RECORD_TEXT_MAX];
         (void)fputs("server: ", stdout);
         stdio_print_escaped(stdout, health->says);
-        (void)printf(" (noticed %s ago)\n", text_table_duration(health->since_ms, room));
+        (void)printf(" (noticed %s ago)\n", text_table_duration(health->since_ms, buf));
     }
     return n;
 }
@@ -222,13 +222,13 @@ static void print_spec(const char *spec)
 
 static void print_submission(const struct msg_status_job *job)
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     if (!job->is_submitted) {
         (void)puts("\n  opened by agents that were started by hand");
         return;
     }
     (void)printf("\n  submitted %s, priority %u, %u %s of the pool\n",
-                 text_table_time(job->created.ms, room), (unsigned)job->priority,
+                 text_table_time(job->created.ms, buf), (unsigned)job->priority,
                  (unsigned)job->n_assigned, job->n_assigned == 1 ? "node" : "nodes");
     if (job->spec) {
         print_spec(job->spec);

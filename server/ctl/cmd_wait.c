@@ -29,7 +29,7 @@ static const struct msg_status_job *job_of(const struct record_list *rows)
 /* On a terminal, overwrites one line; elsewhere prints a line when something other than the
  * progress has changed. */
 static void show_progress(const struct msg_status_job *job, bool is_terminal,
-                          char said[RECORD_TEXT_MAX])
+                          char last_line[RECORD_TEXT_MAX])
 {
     char line[PROGRESS_LINE_MAX];
     char news[RECORD_TEXT_MAX];
@@ -43,18 +43,18 @@ static void show_progress(const struct msg_status_job *job, bool is_terminal,
                    msg_job_state_name(job->state), (unsigned)job->run,
                    (unsigned long long)job->epoch, job->waits ? ": " : "",
                    job->waits ? job->waits : "");
-    if (strcmp(news, said) != 0) {
+    if (strcmp(news, last_line) != 0) {
         stdio_print_escaped(stderr, news);
         (void)fputc('\n', stderr);
-        (void)snprintf(said, RECORD_TEXT_MAX, "%s", news);
+        (void)snprintf(last_line, RECORD_TEXT_MAX, "%s", news);
     }
 }
 
 static int end(const struct ctl_settings *settings, const struct msg_status_job *job)
 {
     const char *state = msg_job_state_name(job->state);
-    char room[MSG_SENTENCE_MAX];
-    const char *reason = job->reason ? escape_text(job->reason, room, sizeof(room)) : NULL;
+    char buf[MSG_SENTENCE_MAX];
+    const char *reason = job->reason ? escape_text(job->reason, buf, sizeof(buf)) : NULL;
     if (settings->json) {
         if (verb_print_json(json_pack("{s:s, s:i, s:s, s:s?}", "job", job->job, "run",
                                       (int)job->run, "state", state, "reason", reason)) != 0) {
@@ -70,8 +70,8 @@ static int end(const struct ctl_settings *settings, const struct msg_status_job 
 struct waiting {
     const struct ctl_settings *settings;
     bool is_terminal;
-    char said[RECORD_TEXT_MAX]; /* the last line of progress */
-    int status;                 /* exit code of the job */
+    char last_line[RECORD_TEXT_MAX]; /* the last line of progress */
+    int status;                      /* exit code of the job */
 };
 
 /* Returns true while the job is not over. */
@@ -81,7 +81,7 @@ static bool goes_on(void *ctx, const struct record_list *rows)
     const struct msg_status_job *job = job_of(rows);
     const bool is_last = !job || msg_job_is_over(job->state);
     if (job && w->settings->progress) {
-        show_progress(job, w->is_terminal, w->said);
+        show_progress(job, w->is_terminal, w->last_line);
     }
     if (is_last && w->settings->progress && w->is_terminal) {
         (void)fputc('\n', stderr);

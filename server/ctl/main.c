@@ -35,11 +35,11 @@ static const struct ctl_verb *next_verb(const struct ctl_verb *verb)
 #define USAGE_MAX 96
 
 /* Returns "tfe-ctl VERB [OPTIONS] OPERANDS". */
-static const char *usage_of(const struct ctl_verb *verb, char room[USAGE_MAX])
+static const char *usage_of(const struct ctl_verb *verb, char buf[USAGE_MAX])
 {
-    (void)snprintf(room, USAGE_MAX, "tfe-ctl %s [OPTIONS]%s%s", verb->name,
+    (void)snprintf(buf, USAGE_MAX, "tfe-ctl %s [OPTIONS]%s%s", verb->name,
                    verb->operands ? " " : "", verb->operands ? verb->operands : "");
-    return room;
+    return buf;
 }
 
 /* Names that other tools use for some verbs, for suggestions. */

@@ -51,7 +51,7 @@ static void cut(char *text, int width)
 
 void progress_line(const struct progress *p, int width, bool utf8, char ret[PROGRESS_LINE_MAX])
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     const size_t cap = PROGRESS_LINE_MAX;
     size_t n =
         (size_t)snprintf(ret, cap, "%s, epoch %llu  ", p->state, (unsigned long long)p->epoch);
@@ -68,7 +68,7 @@ void progress_line(const struct progress *p, int width, bool utf8, char ret[PROG
     if (p->per_s > 0 && p->step >= 0 && p->total > p->step) {
         n += (size_t)snprintf(
             ret + n, cap - n, "%s left  ",
-            text_table_duration((int64_t)((p->total - p->step) / p->per_s * 1000), room));
+            text_table_duration((int64_t)((p->total - p->step) / p->per_s * 1000), buf));
     }
     if (p->waits && n < cap) {
         (void)snprintf(ret + n, cap - n, "%.600s", p->waits);

@@ -27,14 +27,14 @@ struct attempt {
     const struct ctl_settings *settings;
     struct event_base *base;
     struct event *deadline;
-    struct event *look; /* timer that asks whether a stream goes on; NULL if not used */
+    struct event *check; /* timer that asks whether a stream goes on; NULL if not used */
     struct client *client;
     struct client_request ask;
     const struct request_stream *stream; /* NULL if rows are collected in a list */
     struct tfe_mono began;
-    enum tfe_refusal but; /* refusal that is returned and not reported; 0 if none */
-    bool is_but;
-    bool told; /* true if "waiting" was reported */
+    enum tfe_refusal expected; /* refusal that is returned and not reported; 0 if none */
+    bool is_expected;
+    bool has_reported; /* true if "waiting" was reported */
     int status;
     char last[256]; /* why the last attempt failed */
 };
@@ -57,10 +57,10 @@ static void on_waiting(void *ctx, const char *reason)
     const struct join_info *join = &a->settings->server;
     char name[ENDPOINT_TEXT_MAX];
     (void)snprintf(a->last, sizeof(a->last), "%s", reason);
-    if (!a->told && tfe_mono_sub(clock_mono(), a->began) >= PATIENCE_MS) {
+    if (!a->has_reported && tfe_mono_sub(clock_mono(), a->began) >= PATIENCE_MS) {
         (void)fprintf(stderr, "tfe-ctl: waiting for %s: %s\n",
                       endpoint_format(name, join->host, join->port), reason);
-        a->told = true;
+        a->has_reported = true;
     }
     if (a->stream && !evtimer_pending(a->deadline, NULL)) {
         a->began = clock_mono();
@@ -75,7 +75,7 @@ static void on_connected(void *ctx)
     struct attempt *a = ctx;
     if (a->stream) {
         (void)evtimer_del(a->deadline);
-        a->told = false;
+        a->has_reported = false;
     }
 }
 
@@ -117,8 +117,8 @@ static void on_ended(struct client_request *ask, enum client_end how, enum tfe_r
 {
     struct attempt *a = (struct attempt *)((char *)ask - offsetof(struct attempt, ask));
     int status = status_of(how, code);
-    a->is_but = how == CLIENT_REFUSED && code == a->but && ask->n_sent == 1;
-    if (status == EXIT_SUCCESS || a->is_but) {
+    a->is_expected = how == CLIENT_REFUSED && code == a->expected && ask->n_sent == 1;
+    if (status == EXIT_SUCCESS || a->is_expected) {
         end(a, status);
     } else {
         fail(a, status, sentence);
@@ -137,13 +137,13 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
     fail(a, CTL_UNREACHED, sentence);
 }
 
-static void on_look(evutil_socket_t fd, short what, void *ctx)
+static void on_check(evutil_socket_t fd, short what, void *ctx)
 {
     struct attempt *a = ctx;
     if (a->status < 0 && !a->stream->goes_on(a->stream->ctx)) {
         end(a, EXIT_SUCCESS);
     } else {
-        (void)timer_after(a->look, REQUEST_LOOK_MS);
+        (void)timer_after(a->check, REQUEST_CHECK_MS);
     }
 }
 
@@ -160,9 +160,9 @@ static int run_attempts(struct attempt *a)
     }
     const bool is_asked = a->stream && a->stream->goes_on;
     if (a->base && is_asked) {
-        a->look = evtimer_new(a->base, on_look, a);
+        a->check = evtimer_new(a->base, on_check, a);
     }
-    if (!a->deadline || (is_asked && (!a->look || timer_after(a->look, REQUEST_LOOK_MS) != 0)) ||
+    if (!a->deadline || (is_asked && (!a->check || timer_after(a->check, REQUEST_CHECK_MS) != 0)) ||
         timer_after(a->deadline, a->settings->timeout_ms) != 0 ||
         client_new(&config, &a->client) != 0) {
         (void)fprintf(stderr, "tfe-ctl: the event loop cannot be set up\n");
@@ -178,20 +178,20 @@ static int run_attempts(struct attempt *a)
 
 int request_find_server(struct ctl_settings *settings, bool needs_admin)
 {
-    struct join_config wish = {.endpoint = settings->endpoint,
-                               .token = settings->token,
-                               .token_file = settings->token_file,
-                               .state_dir = settings->state_dir};
+    struct join_config config = {.endpoint = settings->endpoint,
+                                 .token = settings->token,
+                                 .token_file = settings->token_file,
+                                 .state_dir = settings->state_dir};
     struct tfe_reason reason;
     if (!needs_admin) {
-        wish.roles[wish.n_roles++] = PRINCIPAL_OBSERVER;
+        config.roles[config.n_roles++] = PRINCIPAL_OBSERVER;
     }
-    wish.roles[wish.n_roles++] = PRINCIPAL_ADMIN;
+    config.roles[config.n_roles++] = PRINCIPAL_ADMIN;
     if (sodium_init() < 0) {
         (void)fprintf(stderr, "tfe-ctl: libsodium cannot be set up\n");
         return CTL_FAILED;
     }
-    int rc = join_find(&wish, &settings->server, &reason);
+    int rc = join_find(&config, &settings->server, &reason);
     if (rc != 0) {
         stdio_print_message("tfe-ctl", reason.text);
         return rc == TFE_EINVAL ? CTL_USAGE : CTL_UNAUTHORISED;
@@ -205,7 +205,7 @@ static int run(struct attempt *a)
     int status = run_attempts(a);
     client_free(a->client);
     event_drop(&a->deadline);
-    event_drop(&a->look);
+    event_drop(&a->check);
     if (a->base) {
         event_base_free(a->base);
     }
@@ -213,23 +213,23 @@ static int run(struct attempt *a)
 }
 
 int request_run_but(const struct ctl_settings *settings, const struct tfe_msg *message,
-                    struct record_list *rows, enum tfe_refusal but, bool *ret_is_but)
+                    struct record_list *rows, enum tfe_refusal expected, bool *ret_is_expected)
 {
     struct attempt a = {.settings = settings,
-                        .but = but,
+                        .expected = expected,
                         .ask = {.message = message, .list = *rows, .ended = on_ended},
                         .status = -1};
     int status = run(&a);
     *rows = a.ask.list;
-    *ret_is_but = a.is_but;
+    *ret_is_expected = a.is_expected;
     return status;
 }
 
 int request_run(const struct ctl_settings *settings, const struct tfe_msg *message,
                 struct record_list *rows)
 {
-    bool is_but;
-    return request_run_but(settings, message, rows, (enum tfe_refusal)0, &is_but);
+    bool is_expected;
+    return request_run_but(settings, message, rows, (enum tfe_refusal)0, &is_expected);
 }
 
 int request_stream(const struct ctl_settings *settings, const struct tfe_msg *message,

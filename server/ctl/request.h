@@ -15,12 +15,12 @@ int request_find_server(struct ctl_settings *settings, bool needs_admin);
 int request_run(const struct ctl_settings *settings, const struct tfe_msg *message,
                 struct record_list *rows);
 
-/* As request_run(), but a refusal with the code `but` is not printed: *ret_is_but is true and the
- * result is CTL_FAILED. It is printed if the request was repeated after a lost response. */
+/* As request_run(), but a refusal with the code `but` is not printed: *ret_is_expected is true and
+ * the result is CTL_FAILED. It is printed if the request was repeated after a lost response. */
 int request_run_but(const struct ctl_settings *settings, const struct tfe_msg *message,
-                    struct record_list *rows, enum tfe_refusal but, bool *ret_is_but);
+                    struct record_list *rows, enum tfe_refusal expected, bool *ret_is_expected);
 
-#define REQUEST_LOOK_MS 500
+#define REQUEST_CHECK_MS 500
 
 struct request_stream {
     /* Receives a row, which is valid during the call. Returns false to end the program with an
@@ -29,7 +29,7 @@ struct request_stream {
     /* The connection was lost; the message, which may be changed now, is sent again on the next
      * connection. */
     void (*lost)(void *ctx);
-    /* Called every REQUEST_LOOK_MS; returns false to end the stream. NULL: the stream ends with
+    /* Called every REQUEST_CHECK_MS; returns false to end the stream. NULL: the stream ends with
      * the response. */
     bool (*goes_on)(void *ctx);
     /* Called after each row until it returns false; *ret is a message to send. NULL if unused. */

@@ -149,7 +149,7 @@ static int ask_and_print(const struct ctl_verb *verb, const struct ctl_settings 
 
 /* Finds the only job, or the only one that is not over: *ret is its name, stored in room. Returns
  * as verb_run(). */
-static int find_job(const struct ctl_settings *settings, struct tfe_id *room, const char **ret)
+static int find_job(const struct ctl_settings *settings, struct tfe_id *buf, const char **ret)
 {
     struct record_list rows = {.v = NULL};
     unsigned n = 0;
@@ -163,11 +163,11 @@ static int find_job(const struct ctl_settings *settings, struct tfe_id *room, co
         n++;
         alive += !msg_job_is_over(job->state);
         if (n == 1 || !msg_job_is_over(job->state)) {
-            (void)id_set(room, job->job);
+            (void)id_set(buf, job->job);
         }
     }
     record_list_done(&rows);
-    *ret = room->text;
+    *ret = buf->text;
     if (status == EXIT_SUCCESS && n != 1 && alive != 1) {
         (void)fprintf(stderr, "tfe-ctl: %s\n",
                       n ? "which job? there are several (tfe-ctl status)"

@@ -144,14 +144,14 @@ void watch_choose_job(struct watch_model *m, int by)
 
 /* --- parts --- */
 
-static const char *clock_text(struct tfe_wall at, char room[RECORD_TEXT_MAX])
+static const char *clock_text(struct tfe_wall at, char buf[RECORD_TEXT_MAX])
 {
     time_t seconds = (time_t)(at.ms / 1000);
     struct tm tm;
-    if (!localtime_r(&seconds, &tm) || strftime(room, RECORD_TEXT_MAX, "%H:%M:%S", &tm) == 0) {
-        room[0] = '\0';
+    if (!localtime_r(&seconds, &tm) || strftime(buf, RECORD_TEXT_MAX, "%H:%M:%S", &tm) == 0) {
+        buf[0] = '\0';
     }
-    return room;
+    return buf;
 }
 
 static enum watch_style style_of_state(enum tfe_job_state state)
@@ -178,11 +178,11 @@ static enum watch_style style_of_role(enum tfe_node_role role)
 
 static void draw_top(const struct watch_model *m, struct watch_screen *s)
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     char line[2 * RECORD_TEXT_MAX];
     (void)snprintf(line, sizeof(line), " tfe-ctl watch  %.200s", m->server);
     (void)watch_put(s, 0, 0, s->width, WATCH_BAR, line);
-    (void)watch_put(s, 0, s->width - 10, 9, WATCH_BAR, clock_text(m->now, room));
+    (void)watch_put(s, 0, s->width - 10, 9, WATCH_BAR, clock_text(m->now, buf));
 }
 
 static void draw_last(const struct watch_model *m, struct watch_screen *s)
@@ -381,24 +381,24 @@ static int draw_curve(const struct watch_model *m, struct watch_screen *s, int y
 static void draw_node(struct watch_screen *s, int y, const struct msg_status_node *node,
                       bool is_chosen)
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     char line[RECORD_TEXT_MAX];
     enum watch_style style = is_chosen ? WATCH_CHOSEN : WATCH_PLAIN;
     const void *row = node;
     const struct record_field *address = record_find_field(&schema_node, "address", NULL, &row);
-    const char *where = address ? record_value(address, row, room).text : NULL;
+    const char *where = address ? record_value(address, row, buf).text : NULL;
     (void)snprintf(line, sizeof(line), "%5s ", "-");
     if (node->has_rank) {
         (void)snprintf(line, sizeof(line), "%5u ", (unsigned)node->rank);
     }
-    char role_room[RECORD_TEXT_MAX];
+    char role_buf[RECORD_TEXT_MAX];
     const void *role_row = node;
     const struct record_field *role = record_find_field(&schema_node, NULL, "ROLE", &role_row);
     int x = watch_put(s, y, 0, 6, style, line);
     x = watch_put(s, y, x, 23, style, node->name[0] != '\0' ? node->name : node->node);
     x = watch_put(s, y, x, 1, style, "");
     x = watch_put(s, y, x, 11, is_chosen ? style : style_of_role(node->role),
-                  role ? record_value(role, role_row, role_room).text : "-");
+                  role ? record_value(role, role_row, role_buf).text : "-");
     x = watch_put(s, y, x, 22, style, where ? where : "-");
     (void)watch_put(s, y, x, s->width - x, style, node->waits ? node->waits : "");
 }
@@ -408,9 +408,9 @@ static void draw_nodes(const struct watch_model *m, struct watch_screen *s, int 
     size_t n;
     const struct msg_status_node **nodes = sorted_nodes(m, &n);
     char line[RECORD_TEXT_MAX];
-    int room = bottom - y - 1;
+    int capacity = bottom - y - 1;
     size_t at = place_of(nodes, n, m->node.text);
-    size_t first = room > 0 && at >= (size_t)room ? at - (size_t)room + 1 : 0;
+    size_t first = capacity > 0 && at >= (size_t)capacity ? at - (size_t)capacity + 1 : 0;
     (void)snprintf(line, sizeof(line), "%5s %-23s %-10s %-21s WAITS FOR", "RANK", "NODE", "ROLE",
                    "ADDRESS");
     (void)watch_put(s, y++, 0, s->width, WATCH_BOLD, line);
@@ -420,8 +420,8 @@ static void draw_nodes(const struct watch_model *m, struct watch_screen *s, int 
     for (size_t i = first; i < n && y < bottom; i++) {
         draw_node(s, y++, nodes[i], strcmp(nodes[i]->node, m->node.text) == 0);
     }
-    if (n > first + (size_t)(room > 0 ? room : 0) && bottom > 0) {
-        (void)snprintf(line, sizeof(line), "%zu more", n - first - (size_t)room);
+    if (n > first + (size_t)(capacity > 0 ? capacity : 0) && bottom > 0) {
+        (void)snprintf(line, sizeof(line), "%zu more", n - first - (size_t)capacity);
         (void)watch_put(s, bottom - 1, s->width - 12, 12, WATCH_FAINT, line);
     }
     free(nodes);
@@ -430,8 +430,8 @@ static void draw_nodes(const struct watch_model *m, struct watch_screen *s, int 
 /* Formats the value of a field for people. */
 static void field_text(const struct record_field *field, const void *row, char ret[RECORD_TEXT_MAX])
 {
-    char room[RECORD_TEXT_MAX];
-    struct record_value value = record_value(field, row, room);
+    char buf[RECORD_TEXT_MAX];
+    struct record_value value = record_value(field, row, buf);
     size_t n = 0;
     ret[0] = '\0';
     switch (value.form) {
@@ -509,8 +509,8 @@ static void draw_events(const struct watch_model *m, struct watch_screen *s, int
 {
     for (size_t i = m->events.n; i-- > 0 && y < bottom;) {
         const struct msg_event_row *event = m->events.v[i].at;
-        char room[RECORD_TEXT_MAX];
-        int x = watch_put(s, --bottom, 0, 9, WATCH_FAINT, clock_text(event->at, room));
+        char buf[RECORD_TEXT_MAX];
+        int x = watch_put(s, --bottom, 0, 9, WATCH_FAINT, clock_text(event->at, buf));
         (void)watch_put(s, bottom, x, s->width - x, style_of_level(event->level), event->says);
     }
 }
@@ -520,13 +520,13 @@ static void draw_epochs(const struct watch_model *m, struct watch_screen *s, int
 {
     for (size_t i = m->ledger.n; i-- > 0 && y < bottom;) {
         const struct epoch_record *epoch = m->ledger.v[i].at;
-        char room[RECORD_TEXT_MAX];
+        char buf[RECORD_TEXT_MAX];
         char line[2 * RECORD_TEXT_MAX];
         if (m->ledger.v[i].schema != &schema_epoch || epoch->began <= 0) {
             continue;
         }
         int x = watch_put(s, bottom - 1, 0, 9, WATCH_FAINT,
-                          clock_text((struct tfe_wall){epoch->began}, room));
+                          clock_text((struct tfe_wall){epoch->began}, buf));
         (void)snprintf(line, sizeof(line), "epoch %llu, %u node%s: %s%s%.120s",
                        (unsigned long long)epoch->row.epoch, (unsigned)epoch->row.members,
                        epoch->row.members == 1 ? "" : "s", msg_cause_name(epoch->row.cause),
@@ -534,7 +534,7 @@ static void draw_epochs(const struct watch_model *m, struct watch_screen *s, int
         if (epoch->standstill >= 100) {
             size_t n = strlen(line);
             (void)snprintf(line + n, sizeof(line) - n, "; stood still for %s",
-                           text_table_duration(epoch->standstill, room));
+                           text_table_duration(epoch->standstill, buf));
         }
         (void)watch_put(s, bottom - 1, x, s->width - x, style_of_cause(epoch->row.cause), line);
         bottom--;

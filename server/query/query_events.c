@@ -90,7 +90,7 @@ static int events_rows_next(struct rows *rows, struct tfe_msg *ret)
 }
 
 int rows_events(struct writer *writer, const struct events *events, const struct principal *by,
-                const struct msg_events *asked, struct rows **ret)
+                const struct msg_events *request, struct rows **ret)
 {
     static const struct rows_ops ops = {.next = events_rows_next, .free = store_rows_free};
     struct event_rows *s = store_rows_new(&ops, sizeof(*s), writer, ret);
@@ -101,14 +101,14 @@ int rows_events(struct writer *writer, const struct events *events, const struct
     s->by = by;
     s->left = MSG_EVENTS_MAX;
     s->want.type = MSG_EVENT_ROW;
-    if (asked->job) {
-        (void)id_set(&s->job, asked->job); /* the codec has validated the id */
+    if (request->job) {
+        (void)id_set(&s->job, request->job); /* the codec has validated the id */
         s->want.job = s->job.text;
     }
     /* A number above the newest comes from a history that was lost: start at the beginning. */
-    s->want.after = asked->after <= events_newest(events) ? asked->after : 0;
-    if (asked->after == 0 && asked->last > 0) {
-        s->want.last = asked->last < MSG_EVENTS_MAX ? asked->last : MSG_EVENTS_MAX;
+    s->want.after = request->after <= events_newest(events) ? request->after : 0;
+    if (request->after == 0 && request->last > 0) {
+        s->want.last = request->last < MSG_EVENTS_MAX ? request->last : MSG_EVENTS_MAX;
         find_last(s);
     }
     return 0;

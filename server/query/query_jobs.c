@@ -17,7 +17,7 @@ struct status_rows {
     const struct sessions *all;
     const struct rdzv *core;
     const struct principal *by;
-    unsigned looked;    /* health checks done so far (the store, then lateness) */
+    unsigned n_checked; /* health checks done so far (the store, then lateness) */
     struct tfe_id job;  /* current job, or the last one listed; "" before the first */
     struct tfe_id node; /* last node listed; "" before the first */
     uint32_t n_jobs;
@@ -88,8 +88,8 @@ static bool was_late(const struct status_rows *s, struct msg_health *ret)
 static bool next_health(struct status_rows *s, struct msg_health *ret)
 {
     bool is_ill = false;
-    while (!is_ill && s->looked < 2) {
-        is_ill = s->looked++ == 0 ? store_is_ill(s, ret) : was_late(s, ret);
+    while (!is_ill && s->n_checked < 2) {
+        is_ill = s->n_checked++ == 0 ? store_is_ill(s, ret) : was_late(s, ret);
     }
     return is_ill;
 }
@@ -201,7 +201,7 @@ static int status_next(struct rows *rows, struct tfe_msg *ret)
 }
 
 int rows_status(const struct sessions *all, const struct principal *by,
-                const struct msg_status *asks, struct rows **ret)
+                const struct msg_status *request, struct rows **ret)
 {
     static const struct rows_ops ops = {.next = status_next};
     struct status_rows *s = rows_new(&ops, sizeof(*s), ret);
@@ -211,12 +211,12 @@ int rows_status(const struct sessions *all, const struct principal *by,
     s->all = all;
     s->core = all->rdzv;
     s->by = by;
-    s->one = asks->job != NULL;
-    s->jobs_only = asks->jobs_only;
-    s->detail = asks->job && asks->detail;
+    s->one = request->job != NULL;
+    s->jobs_only = request->jobs_only;
+    s->detail = request->job && request->detail;
     s->texts.pool.shows_arguments = pool_shows_arguments(all->pool, by);
     if (s->one) {
-        (void)id_set(&s->job, asks->job); /* the codec has validated the id */
+        (void)id_set(&s->job, request->job); /* the codec has validated the id */
     }
     return 0;
 }

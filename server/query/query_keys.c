@@ -54,7 +54,7 @@ static void on_written(void *ctx, int rc, struct record_list *page, const char *
 }
 
 /* Writes the row. The response is sent after it is durable. */
-static void keep(struct key_rows *s, const struct msg_token_row *row)
+static void store_row(struct key_rows *s, const struct msg_token_row *row)
 {
     const struct tfe_msg msg = {.type = MSG_TOKEN_ROW, .u.token_row = *row};
     const int rc = writer_put(s->store.writer, &msg, on_written, s, &s->store.request);
@@ -77,8 +77,8 @@ static int create_next(struct rows *rows, struct tfe_msg *ret)
     return rc;
 }
 
-int rows_token_create(struct keys *keys, struct writer *writer, const struct msg_token_create *wish,
-                      struct rows **ret)
+int rows_token_create(struct keys *keys, struct writer *writer,
+                      const struct msg_token_create *request, struct rows **ret)
 {
     static const struct rows_ops ops = {.next = create_next, .free = key_rows_free};
     struct key_rows *s = key_rows_new(&ops, keys, writer, ret);
@@ -87,18 +87,18 @@ int rows_token_create(struct keys *keys, struct writer *writer, const struct msg
     if (!s) {
         return TFE_ENOMEM;
     }
-    if (wish->uses > 0 && wish->role != PRINCIPAL_AGENT) {
+    if (request->uses > 0 && request->role != PRINCIPAL_AGENT) {
         store_rows_refuse(&s->store, REFUSAL_BAD_REQUEST,
                           "only an agent's token can be for so many uses");
         return 0;
     }
-    if (wish->quota > 0 &&
-        (wish->role != PRINCIPAL_ADMIN || strcmp(wish->scope, PRINCIPAL_EVERY_JOB) == 0)) {
+    if (request->quota > 0 &&
+        (request->role != PRINCIPAL_ADMIN || strcmp(request->scope, PRINCIPAL_EVERY_JOB) == 0)) {
         store_rows_refuse(&s->store, REFUSAL_BAD_REQUEST,
                           "a quota takes an admin's token for some jobs: name their pattern");
         return 0;
     }
-    int rc = keyring_make(keys_ring(keys), wish, clock_wall(), &token, &row);
+    int rc = keyring_make(keys_ring(keys), request, clock_wall(), &token, &row);
     if (rc != 0) {
         store_rows_refuse(&s->store, REFUSAL_LIMIT_REACHED,
                           rc == TFE_EFULL ? "the server knows as many keys as it takes"
@@ -112,7 +112,7 @@ int rows_token_create(struct keys *keys, struct writer *writer, const struct msg
     token_done(&token);
     (void)snprintf(s->key, sizeof(s->key), "%s", row->key);
     s->has_token = true;
-    keep(s, row);
+    store_row(s, row);
     return 0;
 }
 
@@ -134,7 +134,7 @@ int rows_token_revoke(struct keys *keys, struct writer *writer, const char *name
     }
     int rc = keyring_revoke(keys_ring(keys), name, clock_wall(), &row);
     if (rc == 0) {
-        keep(s, row);
+        store_row(s, row);
     } else if (rc == TFE_ENOENT) {
         store_rows_refuse(&s->store, REFUSAL_NO_SUCH_KEY,
                           "there is no key of that id or label on this server");

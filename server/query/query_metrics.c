@@ -109,8 +109,8 @@ static void add_sessions(struct gauge_rows *s, const struct sessions *all)
         queued += session->channel ? channel_queued(session->channel) : 0;
     }
     begin(s, gauge, "tfe_sessions", "Connections that have shown a token.");
-    add(s, "role", "agent", sessions_shown(all) - admission_count(all->asking));
-    add(s, "role", "operator", admission_count(all->asking));
+    add(s, "role", "agent", sessions_shown(all) - admission_count(all->operators));
+    add(s, "role", "operator", admission_count(all->operators));
     add_one(s, gauge, "tfe_sessions_max", "Maximum number of connections.", all->n_max);
     add_one(s, gauge, "tfe_half_open", "Connections without a token yet.",
             admission_count(all->unauthenticated));

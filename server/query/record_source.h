@@ -83,17 +83,17 @@ static inline bool rows_is_end(enum tfe_msg_type type)
 }
 
 /* Lists problems of the server (HEALTH), then all jobs that `by` may see and their nodes, or one
- * job (asks->job), or jobs without nodes: STATUS_JOB, the newest SERIES_ROWs of the job, its
+ * job (request->job), or jobs without nodes: STATUS_JOB, the newest SERIES_ROWs of the job, its
  * STATUS_NODEs, …, STATUS_END, or REFUSED. The list is read over several turns of the loop and is
  * no snapshot: a node that joins meanwhile may be missing. all and by outlive the source. Returns
  * 0 or TFE_ENOMEM. */
 int rows_status(const struct sessions *all, const struct principal *by,
-                const struct msg_status *asks, struct rows **ret) TFE_MUST_CHECK;
+                const struct msg_status *request, struct rows **ret) TFE_MUST_CHECK;
 
 /* Lists the events that match the request and that `by` may see: EVENT_ROW …, STATUS_END, or
  * REFUSED. The arguments outlive the source. Returns 0 or TFE_ENOMEM. */
 int rows_events(struct writer *writer, const struct events *events, const struct principal *by,
-                const struct msg_events *asked, struct rows **ret) TFE_MUST_CHECK;
+                const struct msg_events *request, struct rows **ret) TFE_MUST_CHECK;
 
 /* Lists the epochs of a job: EPOCH_ROW …, the job's STATUS_JOB unless the job is forgotten,
  * STATUS_END, or REFUSED. all outlives the source. Returns 0 or TFE_ENOMEM. */
@@ -111,8 +111,8 @@ int rows_audit(struct writer *writer, struct rows **ret) TFE_MUST_CHECK;
 /* Create a token: TOKEN, STATUS_END. Revoke or rotate: DONE. List all keys: TOKEN_ROW …,
  * STATUS_END. Each may end with REFUSED. keys and writer outlive the source. Return 0 or
  * TFE_ENOMEM. */
-int rows_token_create(struct keys *keys, struct writer *writer, const struct msg_token_create *wish,
-                      struct rows **ret) TFE_MUST_CHECK;
+int rows_token_create(struct keys *keys, struct writer *writer,
+                      const struct msg_token_create *request, struct rows **ret) TFE_MUST_CHECK;
 int rows_token_revoke(struct keys *keys, struct writer *writer, const char *name,
                       struct rows **ret) TFE_MUST_CHECK;
 int rows_token_rotate(struct keys *keys, struct writer *writer, enum tfe_rotation step,

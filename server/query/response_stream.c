@@ -13,53 +13,54 @@
 
 static void on_wake(void *ctx)
 {
-    struct answer *answer = ctx;
-    answer->waits = false;
-    channel_want_drained(answer->pass.ch);
+    struct response *response = ctx;
+    response->waits = false;
+    channel_want_drained(response->pass.ch);
 }
 
-int response_begin(struct rows *rows, struct batch *batch, struct channel *ch, struct answer **ret)
+int response_begin(struct rows *rows, struct batch *batch, struct channel *ch,
+                   struct response **ret)
 {
-    struct answer *answer = calloc(1, sizeof(*answer));
-    if (!answer) {
+    struct response *response = calloc(1, sizeof(*response));
+    if (!response) {
         rows_free(rows);
         return TFE_ENOMEM;
     }
-    *answer = (struct answer){.rows = rows, .pass = batch_slot_for(batch, ch)};
-    rows_on_wake(rows, on_wake, answer);
-    *ret = answer;
+    *response = (struct response){.rows = rows, .pass = batch_slot_for(batch, ch)};
+    rows_on_wake(rows, on_wake, response);
+    *ret = response;
     return response_continue(ret);
 }
 
-int response_continue(struct answer **at)
+int response_continue(struct response **at)
 {
-    struct answer *answer = *at;
-    if (!batch_may_continue(&answer->pass)) {
+    struct response *response = *at;
+    if (!batch_may_continue(&response->pass)) {
         return 0;
     }
-    while (channel_queued(answer->pass.ch) < BATCH_BYTES) {
+    while (channel_queued(response->pass.ch) < BATCH_BYTES) {
         struct tfe_msg msg;
-        int rc = rows_next(answer->rows, &msg);
+        int rc = rows_next(response->rows, &msg);
         if (rc == TFE_EMORE) {
-            answer->waits = true;
+            response->waits = true;
             return 0;
         }
         if (rc == 0) {
-            rc = channel_send(answer->pass.ch, &msg);
+            rc = channel_send(response->pass.ch, &msg);
         }
-        if (rc == 0 && rows_is_end(msg.type) && answer->rows->ended) {
-            answer->rows->ended(answer->rows->ended_ctx, &msg);
+        if (rc == 0 && rows_is_end(msg.type) && response->rows->ended) {
+            response->rows->ended(response->rows->ended_ctx, &msg);
         }
         if (rc != 0 || rows_is_end(msg.type)) {
             response_done(at);
             return rc == 0 || channel_ends_itself(rc) ? 0 : TFE_ENOMEM;
         }
     }
-    channel_want_drained(answer->pass.ch);
+    channel_want_drained(response->pass.ch);
     return 0;
 }
 
-void response_done(struct answer **at)
+void response_done(struct response **at)
 {
     if (*at) {
         batch_leave(&(*at)->pass);

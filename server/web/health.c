@@ -21,7 +21,7 @@ struct probe {
     struct client_request ask;
     struct tfe_msg message;
     struct event *timer;
-    struct tfe_mono asked;
+    struct tfe_mono sent_at;
     bool is_ready; /* result of the last probe */
     char reason[128];
 };
@@ -49,7 +49,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     struct probe *p = ctx;
     p->view = p->web->own;
     view_use(p->view);
-    p->asked = clock_mono();
+    p->sent_at = clock_mono();
     p->message =
         (struct tfe_msg){.type = MSG_EVENTS, .u.events = {.after = MSG_NUMBER_MAX, .last = 1}};
     p->ask = (struct client_request){.message = &p->message, .ended = on_ended};
@@ -92,7 +92,7 @@ bool probe_is_ready(const struct probe *p, char reason[PROBE_WHY_MAX])
     const char *detail = p->reason;
     if (view && view->is_down) {
         detail = view->reason;
-    } else if (view && tfe_mono_sub(clock_mono(), p->asked) > LATE_MS) {
+    } else if (view && tfe_mono_sub(clock_mono(), p->sent_at) > LATE_MS) {
         detail = "it does not answer";
     } else if (p->is_ready) {
         return true;

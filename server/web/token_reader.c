@@ -22,43 +22,43 @@ struct token_reader {
 };
 
 /* Message from the process. Both ends are the same program, so a struct is sufficient. */
-struct answer {
+struct response {
     int rc;
     char host[TFE_HOST_MAX + 1];
     uint16_t port;
     struct token token;
 };
 
-static void answer_once(int fd, const struct web_settings *settings, struct answer *answer)
+static void answer_once(int fd, const struct web_settings *settings, struct response *response)
 {
     struct join_info found = {.port = 0};
     struct tfe_reason reason;
-    sodium_memzero(answer, sizeof(*answer));
-    answer->rc = web_settings_find(settings, &found, &reason);
-    if (answer->rc == 0) {
-        memcpy(answer->host, found.host, sizeof(answer->host));
-        answer->port = found.port;
-        answer->token = *found.token;
+    sodium_memzero(response, sizeof(*response));
+    response->rc = web_settings_find(settings, &found, &reason);
+    if (response->rc == 0) {
+        memcpy(response->host, found.host, sizeof(response->host));
+        response->port = found.port;
+        response->token = *found.token;
     }
     join_done(&found);
-    (void)send(fd, answer, sizeof(*answer), MSG_NOSIGNAL);
-    sodium_memzero(answer, sizeof(*answer));
+    (void)send(fd, response, sizeof(*response), MSG_NOSIGNAL);
+    sodium_memzero(response, sizeof(*response));
 }
 
 static _Noreturn void serve(int fd, const struct web_settings *settings,
                             const struct privileges *rights)
 {
     struct tfe_reason reason;
-    struct answer *answer = sodium_malloc(sizeof(*answer));
+    struct response *response = sodium_malloc(sizeof(*response));
     char question;
     (void)prctl(PR_SET_NAME, "tfe-web-token", 0, 0, 0);
-    if (!answer || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 ||
+    if (!response || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 ||
         privileges_drop(rights, &reason) != 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) { /* a change of the user resets it */
         _exit(EXIT_FAILURE);
     }
     while (recv(fd, &question, 1, 0) == 1) {
-        answer_once(fd, settings, answer);
+        answer_once(fd, settings, response);
     }
     _exit(EXIT_SUCCESS);
 }
@@ -99,31 +99,31 @@ void token_reader_free(struct token_reader *reader)
 }
 
 /* Discards responses to earlier requests that came too late. */
-static void discard_late(int fd, struct answer *answer)
+static void discard_late(int fd, struct response *response)
 {
-    while (recv(fd, answer, sizeof(*answer), MSG_DONTWAIT) > 0) {
+    while (recv(fd, response, sizeof(*response), MSG_DONTWAIT) > 0) {
     }
 }
 
 int token_reader_read(struct token_reader *reader, struct join_info *ret)
 {
-    struct answer *answer = reader ? sodium_malloc(sizeof(*answer)) : NULL;
-    struct token *token = answer ? sodium_malloc(sizeof(*token)) : NULL;
+    struct response *response = reader ? sodium_malloc(sizeof(*response)) : NULL;
+    struct token *token = response ? sodium_malloc(sizeof(*token)) : NULL;
     int rc = reader ? TFE_ENOMEM : TFE_EAUTH;
     if (token) {
-        discard_late(reader->fd, answer);
+        discard_late(reader->fd, response);
         rc = send(reader->fd, "?", 1, MSG_NOSIGNAL) == 1 &&
-                     recv(reader->fd, answer, sizeof(*answer), 0) == (ssize_t)sizeof(*answer)
-                 ? answer->rc
+                     recv(reader->fd, response, sizeof(*response), 0) == (ssize_t)sizeof(*response)
+                 ? response->rc
                  : TFE_ESYS;
     }
     if (rc == 0) {
-        *token = answer->token;
-        *ret = (struct join_info){.port = answer->port, .token = token};
-        memcpy(ret->host, answer->host, sizeof(ret->host));
+        *token = response->token;
+        *ret = (struct join_info){.port = response->port, .token = token};
+        memcpy(ret->host, response->host, sizeof(ret->host));
     } else {
         sodium_free(token);
     }
-    sodium_free(answer);
+    sodium_free(response);
     return rc;
 }

@@ -197,7 +197,7 @@ static int make_items(struct topic *topic, struct items *ret)
     return 0;
 }
 
-/* --- telling --- */
+/* --- sending --- */
 
 static void begin(const struct topic *topic, struct evbuffer *out, bool is_whole)
 {
@@ -229,7 +229,7 @@ void topic_send_all(struct topic *topic, struct stream *stream)
     evbuffer_free(out);
 }
 
-static void tell(struct topic *topic, struct evbuffer *out, bool is_whole)
+static void send_change(struct topic *topic, struct evbuffer *out, bool is_whole)
 {
     struct stream *stream;
     struct stream *next;
@@ -307,7 +307,7 @@ static size_t compare(struct topic *topic, const struct items *now, struct evbuf
     return n_set + n_gone;
 }
 
-/* --- asking --- */
+/* --- queries --- */
 
 static int64_t period_of(const struct topic *topic)
 {
@@ -368,7 +368,7 @@ static void apply_events(struct topic *topic, struct items *now)
     if (out && append(has, now) == 0) {
         topic->is_known = true;
         topic->message.u.events.after = number > 0 ? number : topic->message.u.events.after;
-        tell(topic, out, is_whole);
+        send_change(topic, out, is_whole);
     }
     items_done(now);
     if (out) {
@@ -397,7 +397,7 @@ static void apply_rows(struct topic *topic)
         items_done(&topic->items);
         topic->items = now;
         if (n > 0 || is_first) {
-            tell(topic, out, is_first);
+            send_change(topic, out, is_first);
         }
         evbuffer_free(out);
     } else {

@@ -34,7 +34,7 @@ struct views {
     unsigned n;
     struct rate rate; /* rate of new tokens from all sources */
     struct source sources[SOURCES_MAX];
-    struct event *look;
+    struct event *check;
 };
 
 static void view_free(struct view *view)
@@ -59,7 +59,7 @@ static void on_check(evutil_socket_t fd, short what, void *ctx)
         }
         view = next;
     }
-    (void)timer_after(all->look, VIEWS_IDLE_MS);
+    (void)timer_after(all->check, VIEWS_IDLE_MS);
 }
 
 int views_new(struct web *web, struct views **ret)
@@ -69,8 +69,8 @@ int views_new(struct web *web, struct views **ret)
         return TFE_ENOMEM;
     }
     all->web = web;
-    all->look = evtimer_new(web->base, on_check, all);
-    if (!all->look || timer_after(all->look, VIEWS_IDLE_MS) != 0) {
+    all->check = evtimer_new(web->base, on_check, all);
+    if (!all->check || timer_after(all->check, VIEWS_IDLE_MS) != 0) {
         views_free(all);
         return TFE_ENOMEM;
     }
@@ -89,7 +89,7 @@ void views_free(struct views *all)
         view_free(view);
         view = next;
     }
-    event_drop(&all->look);
+    event_drop(&all->check);
     free(all);
 }
 
@@ -243,7 +243,7 @@ void view_leave(struct view *view)
     if (--view->users == 0) {
         view->idle_since = clock_mono();
         if (view->is_rejected) { /* a rejected view is freed at once */
-            (void)timer_after(view->all->look, 0);
+            (void)timer_after(view->all->check, 0);
         }
     }
 }

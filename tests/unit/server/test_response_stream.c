@@ -40,7 +40,7 @@ static const struct rows_ops number_ops = {next_number, free_numbers};
 struct fixture {
     struct world world;
     struct batch batch;
-    struct answer *answer;
+    struct response *answer;
     struct numbers *source;
     unsigned freed;
     unsigned rounds; /* calls of drained() */
