@@ -77,7 +77,7 @@ def test_a_screen_of_what_goes_on_and_a_drain_by_key(server, fleet, screen, stat
     second = {"m0": "m1", "m1": "m0"}[first]
     s.press("Enter")
     s.wait(rf"^name +{first}$")
-    s.wait(r"^role +member$")
+    s.wait(r"^state +member$")
     s.press("Escape")
     s.wait(r"^ +1 m\d +member")
     s.press("Down", "d")
