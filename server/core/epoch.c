@@ -8,7 +8,6 @@
 #include "server/core/ledger.h"
 #include "server/core/node.h"
 #include "server/core/plan.h"
-#include "server/core/run.h"
 #include "server/core/table.h"
 #include "server/core/verdict.h"
 

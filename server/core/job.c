@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "common/text/text.h"
 #include "server/core/epoch.h"
 #include "server/core/evaluator.h"
 #include "server/core/job_progress.h"
@@ -13,7 +14,6 @@
 #include "server/core/node.h"
 #include "server/core/persist.h"
 #include "server/core/plan.h"
-#include "server/core/run.h"
 #include "server/core/states.h"
 #include "server/core/table.h"
 #include "server/core/verdict.h"
@@ -42,6 +42,41 @@ void job_insert(struct rdzv *r, struct job *job)
 {
     RB_INSERT(job_tree, &r->jobs, job);
     r->n_jobs++;
+}
+
+struct rdzv_run_end run_last(const struct job *job)
+{
+    const struct run *run = &job->run;
+    return (struct rdzv_run_end){
+        .run = run->number, .key = run->key, .result = job_result(job), .at = run->ended};
+}
+
+static void remember(struct run *run, const struct rdzv_run_end *end)
+{
+    if (end->key.text[0] == '\0') {
+        return;
+    }
+    if (run->n_past == RDZV_RUNS_MAX) {
+        memmove(&run->past[0], &run->past[1], (RDZV_RUNS_MAX - 1) * sizeof(run->past[0]));
+        run->n_past--;
+    }
+    run->past[run->n_past++] = *end;
+}
+
+/* Starts the job's next run with this name (NULL: none). The first run follows run 0. */
+static void run_begin(struct job *job, const char *key)
+{
+    struct run *run = &job->run;
+    if (run->number > 0) {
+        struct rdzv_run_end last = run_last(job);
+        remember(run, &last);
+    }
+    run->number += run->number < MSG_RUN_MAX ? 1 : 0;
+    run->is_new = true;
+    run->key.text[0] = '\0';
+    if (key) {
+        (void)id_set(&run->key, key); /* valid, as it was checked before */
+    }
 }
 
 void job_begin_run(struct rdzv *r, struct job *job, const struct job_spec *spec,
@@ -209,4 +244,61 @@ void job_drop_if_unused(struct rdzv *r, struct job *job)
     r->n_jobs--;
     job->next_dead = r->dead_jobs;
     r->dead_jobs = job;
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+void run_go_on(struct job *job, uint32_t number)
+{
+    job->run.number = number;
+    job->run.is_new = false;
+}
+
+void run_restore(struct job *job, uint32_t number, const char *sentence, struct tfe_wall ended)
+{
+    job->run.number = number;
+    job->run.is_new = false;
+    run_end_as(job, ended, sentence);
+}
+
+void run_begun(struct job *job)
+{
+    job->run.is_new = false;
+}
+
+const struct rdzv_run_end *run_find(const struct job *job, const char *key)
+{
+    for (uint32_t i = 0; i < job->run.n_past; i++) {
+        if (strcmp(job->run.past[i].key.text, key) == 0) {
+            return &job->run.past[i];
+        }
+    }
+    return NULL;
+}
+
+void run_describe(struct text *text, const struct job *job, const struct rdzv_run_end *run)
+{
+    text_addf(text, "job %s run %u ended %s", job->name.text, run->run,
+              msg_result_name(run->result));
+    if (run->at.ms > 0) {
+        text_add(text, " at ");
+        text_add_wall(text, run->at);
+    }
+}
+
+void run_send_end(struct rdzv *r, const struct job *job, const struct rdzv_run_end *run,
+                  uint32_t session)
+{
+    struct text text;
+    text_init(&text, r->sentence, sizeof(r->sentence));
+    run_describe(&text, job, run);
+    send_finish(r, session, run->result, run->run, r->sentence);
+}
+
+void run_end_as(struct job *job, struct tfe_wall when, const char *sentence)
+{
+    job->run.ended = when;
+    if (sentence) {
+        memcpy(job->run.sentence, sentence, strlen(sentence) + 1);
+    }
 }

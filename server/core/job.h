@@ -1,4 +1,5 @@
-/* server/core/job.h: a job with all its parts. Includes the headers of these parts. */
+/* server/core/job.h: a job with all its parts, and its runs (design 4.10). Includes the headers of
+ * the parts. */
 #ifndef TFE_SERVER_CORE_JOB_H
 #define TFE_SERVER_CORE_JOB_H
 
@@ -21,15 +22,26 @@
 #include "server/core/persist.h"
 #include "server/core/plan.h"
 #include "server/core/rebuild.h"
-#include "server/core/run.h"
 #include "server/core/states.h"
 #include "server/core/table.h"
 #include "server/core/verdict.h"
 #include "server/core/view.h"
 
-/* When the job entered its present state, and what it waits for there. Written by states.c
- * and, when a run begins, by job.c; the
- * last two by on_join.c. */
+struct text;
+
+/* Runs of a job. Written by job.c. */
+struct run {
+    uint32_t number;   /* number of the present run, from 1 */
+    struct tfe_id key; /* name that the agents gave the present run, or "" */
+    bool is_new;       /* no epoch of the run has been formed yet: the gather window applies */
+    char sentence[MSG_SENTENCE_MAX];         /* reason of the run's end */
+    struct tfe_wall ended;                   /* time of the run's end; 0 if unknown */
+    struct rdzv_run_end past[RDZV_RUNS_MAX]; /* earlier named runs, the oldest first */
+    uint32_t n_past;
+};
+
+/* When the job entered its present state, and what it waits for there. Written by states.c and,
+ * when a run begins, by job.c; the last two fields by on_join.c. */
 struct job_phase {
     struct tfe_mono waiting_since; /* in WAITING: since when */
     struct tfe_mono ready_since;   /* in GATHERING: when min nodes were ready */
@@ -176,5 +188,27 @@ bool job_is_idle(const struct rdzv *r, struct job *job);
 /* Forgets the job if it never had an epoch and has no node left, or if its record has been
  * deleted. */
 void job_drop_if_unused(struct rdzv *r, struct job *job);
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+/* Continues a run of this number that has begun under an earlier server. */
+void run_go_on(struct job *job, uint32_t number);
+/* Sets the present run from a record. */
+void run_restore(struct job *job, uint32_t number, const char *sentence, struct tfe_wall ended);
+/* Notes that an epoch of the run has been formed or adopted: the gather window is closed. */
+void run_begun(struct job *job);
+
+/* Returns how and when the run ended. Precondition: the job is over. */
+struct rdzv_run_end run_last(const struct job *job);
+/* Returns the earlier ended run of this name, or NULL. The job's last run is not included. */
+const struct rdzv_run_end *run_find(const struct job *job, const char *key);
+/* Appends "job J run N ended RESULT at TIME". */
+void run_describe(struct text *text, const struct job *job, const struct rdzv_run_end *run);
+/* Sends a late node how its run ended, and closes its session. */
+void run_send_end(struct rdzv *r, const struct job *job, const struct rdzv_run_end *run,
+                  uint32_t session);
+
+/* Sets when and why the run ends. sentence NULL keeps the reason. */
+void run_end_as(struct job *job, struct tfe_wall when, const char *sentence);
 
 #endif

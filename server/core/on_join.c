@@ -14,7 +14,6 @@
 #include "server/core/notice.h"
 #include "server/core/probe.h"
 #include "server/core/rebuild.h"
-#include "server/core/run.h"
 #include "server/core/states.h"
 #include "server/core/verdict.h"
 #include "server/core/worker_restart.h"

@@ -12,7 +12,6 @@
 #include "server/core/node.h"
 #include "server/core/notice.h"
 #include "server/core/probe.h"
-#include "server/core/run.h"
 #include "server/core/states.h"
 #include "server/core/table.h"
 #include "server/core/verdict.h"

@@ -20,7 +20,6 @@
 #include "server/core/lease.h"
 #include "server/core/node.h"
 #include "server/core/persist.h"
-#include "server/core/run.h"
 #include "server/core/states.h"
 #include "server/core/verdict.h"
 

@@ -40,7 +40,6 @@
 #include "server/core/plan.h"
 #include "server/core/probe.h"
 #include "server/core/rebuild.h"
-#include "server/core/run.h"
 #include "server/core/verdict.h"
 #include "server/core/view.h"
 #include "server/core/worker_restart.h"

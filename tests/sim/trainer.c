@@ -879,7 +879,8 @@ struct cluster_view trainers_of_job(struct world *w, uint32_t job)
         if (c->epoch >= view.epoch) {
             view.epoch = c->epoch;
             view.world = c->world;
-            view.up = view.working = c->n_up;
+            view.up = c->n_up;
+            view.working = c->n_up + c->n_done;
             view.trains = c->state == CLUSTER_TRAINING && has_hands(w, c);
             view.hangs = c->hangs;
             view.is_whole = c->state == CLUSTER_TRAINING && c->n_up == c->world;

@@ -61,7 +61,7 @@ struct cluster_view {
     uint64_t epoch;
     uint32_t world;
     uint32_t up;
-    uint32_t working; /* number of trainers that its chief can use */
+    uint32_t working; /* number of trainers that its chief can use, or whose work is done */
     bool trains;      /* it makes steps, even if workers are missing */
     bool is_whole;    /* all trainers of its world are up and train */
     bool hangs;       /* all its trainers are up, and it will make no further step */
