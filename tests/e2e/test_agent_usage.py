@@ -56,7 +56,7 @@ def own_lines(stderr):
     (["--rdzv-endpoint=::1:5599", TRAINER], ["--rdzv-endpoint", "::1:5599", "[ADDRESS]:PORT"]),
     (["--address=::1:5599", TRAINER], ["--address", "::1:5599"]),
     (["--nnodes=4:1", TRAINER], ["--nnodes", "4:1"]),
-    (["--node-name=a\tb", TRAINER], ["--node-name", "no label of a node"]),
+    (["--node-name=a\tb", TRAINER], ["--node-name", "no valid name"]),
     (["--node-name=a\u202eb", TRAINER], ["--node-name", "u202e"]),
     (["--node-name=" + 300 * "x", TRAINER], ["--node-name"]),
     (["/no/such/script.py"], ["/no/such/script.py"]),
