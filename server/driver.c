@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "common/base/assert.h"
 #include "common/base/clock.h"
 #include "common/base/heap.h"
 #include "common/base/id.h"

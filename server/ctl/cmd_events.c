@@ -25,23 +25,28 @@ static void set_request(const struct ctl_settings *settings, struct tfe_msg *mes
     message->u.events.last = settings->last;
 }
 
-/* --- output for people --- */
-
-/* Prints a line like the table's, but without knowing the widths of later rows. */
-static void print_line(const struct msg_event_row *row)
+/* Prints an event as a JSON object, or as a line like a table's, but without knowing the widths of
+ * later rows. Returns 0 or TFE_ENOMEM. */
+static int print(const struct ctl_settings *settings, const struct msg_event_row *row)
 {
     char room[RECORD_TEXT_MAX];
-    (void)printf("%s  %-12s  %-12s  ", text_table_time(row->at.ms, room),
+    if (settings->json) {
+        return verb_print_json(record_json(&schema_event, row));
+    }
+    (void)printf("%s  %-12s  %-16s  ", text_table_time(row->at.ms, room),
                  row->job[0] != '\0' ? row->job : "-", row->kind);
     stdio_print_escaped(stdout, row->says);
     (void)putchar('\n');
+    return 0;
 }
 
-static void print_all(const struct record_list *rows)
+static int print_all(const struct ctl_settings *settings, const struct record_list *rows)
 {
-    for (size_t i = 0; i < rows->n; i++) {
-        print_line(rows->v[i].at);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < rows->n; i++) {
+        rc = print(settings, rows->v[i].at);
     }
+    return rc;
 }
 
 /* --- following --- */
@@ -73,9 +78,7 @@ static void on_row(struct client_request *ask, const struct tfe_msg *row)
     struct follow *f = follow_of(ask);
     const struct msg_event_row *event = &row->u.event_row;
     f->message.u.events.after = event->number;
-    if (!f->settings->json) {
-        print_line(event);
-    } else if (verb_print_json(record_json(&schema_event, event)) != 0) {
+    if (print(f->settings, event) != 0) {
         end(f, CTL_FAILED);
     }
     if (fflush(stdout) != 0) {
@@ -129,20 +132,11 @@ static int follow(const struct ctl_settings *settings, const char *job, uint64_t
 
 /* --- the verb --- */
 
-static int print_each_json(const struct record_list *rows)
-{
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < rows->n; i++) {
-        rc = verb_print_json(record_json(&schema_event, rows->v[i].at));
-    }
-    return rc;
-}
-
 static int show(const struct ctl_settings *settings, const char *job, struct record_list *rows)
 {
     const struct msg_event_row *last = rows->n > 0 ? rows->v[rows->n - 1].at : NULL;
     if (settings->follow) {
-        int rc = settings->json ? print_each_json(rows) : (print_all(rows), 0);
+        int rc = print_all(settings, rows);
         if (rc != 0 || fflush(stdout) != 0) {
             return rc; /* main() checks stdout and reports its errors */
         }
@@ -152,8 +146,7 @@ static int show(const struct ctl_settings *settings, const char *job, struct rec
         const struct tfe_msg request = operation_request(OPERATION_EVENTS, job);
         return verb_print_json(operation_json(OPERATION_EVENTS, rows, &request));
     }
-    print_all(rows);
-    return 0;
+    return print_all(settings, rows);
 }
 
 static const struct option_spec options[] = {
