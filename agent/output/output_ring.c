@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
+
 void output_ring_init(struct output_ring *ring, size_t max)
 {
     *ring = (struct output_ring){.max = max};
@@ -115,7 +117,7 @@ struct output_stream *output_ring_open(struct output_ring *ring, const struct ou
 void output_ring_close(struct output_ring *ring, struct output_stream *stream)
 {
     if (stream) {
-        output_ring_add(ring, stream, RECORD_END, (struct tfe_wall){0}, "", 0, 0);
+        output_ring_add(ring, stream, RECORD_END, clock_wall(), "", 0, 0);
         ring->n_open--;
         release(stream);
     }

@@ -358,20 +358,6 @@ TEST_IN(logs, a_line_whose_beginning_was_lost_is_lost_as_a_whole)
                         "tfe-agent: 1 lines were lost here\nnext\n");
 }
 
-TEST_IN(logs, a_line_printed_in_parts_is_written_at_once_and_once)
-{
-    struct log_writer *w = writer(0);
-    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
-    output_ring_add(&ring, file, RECORD_PART, clock_wall(), "be", 2, 0);
-    WAIT_UNTIL(strcmp(text_of("mnist/latest/rank-0.stdout"), "be") == 0);
-    output_ring_add(&ring, file, RECORD_PART, clock_wall(), "gin", 3, 0);
-    WAIT_UNTIL(strcmp(text_of("mnist/latest/rank-0.stdout"), "begin") == 0);
-    output_ring_add(&ring, file, RECORD_LINES, clock_wall(), "begin end\nnext\n", 15, 5);
-    stream_close(file);
-    log_writer_free(w, PATIENCE_MS);
-    assert_string_equal(text_of("mnist/latest/rank-0.stdout"), "begin end\nnext\n");
-}
-
 /* The last lines may give the reason of the trainer's end, so the file states
  * that they are missing. */
 TEST_IN(logs, what_was_lost_last_is_counted_when_the_file_is_closed)
@@ -421,36 +407,82 @@ static void on_send(void *ctx, const struct tfe_msg *msg)
     }
 }
 
+#define NUMBERED_BYTES 1024
+
+static void print_number(struct output_stream *stream, unsigned number)
+{
+    char line[NUMBERED_BYTES];
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    line[snprintf(line, sizeof(line), "%u", number)] = ' ';
+    print(stream, line, sizeof(line));
+}
+
+static struct log_serve *serve_new(struct log_writer *w)
+{
+    return log_serve_new(&(struct log_serve_options){
+        .base = base, .ring = &ring, .logs = w, .has_room = has_room, .send = on_send});
+}
+
+/* Requests all lines since a time, with enough credit for them. */
+static void request_lines(struct log_serve *serve, struct tfe_wall since)
+{
+    const struct tfe_msg ask = {
+        .type = MSG_LOG_ASK,
+        .u.log_ask = {.ask = 1, .lines = MSG_UNSET, .window = 1 << 20, .since = since}};
+    const struct tfe_msg credit = {.type = MSG_LOG_CREDIT, .u.log_credit = {1, 1 << 20}};
+    n_received = 0;
+    is_received = false;
+    log_serve_handle(serve, &ask);
+    for (int i = 0; i < 8; i++) {
+        log_serve_handle(serve, &credit);
+    }
+}
+
 /* The first lines are in the log file only, the last ones, which wait for the disk, in the ring
  * only. */
 TEST_IN(logs, a_client_gets_each_line_once_from_file_and_ring)
 {
     struct log_writer *w = writer(0);
     struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
-    struct log_serve *serve = log_serve_new(&(struct log_serve_options){
-        .base = base, .ring = &ring, .logs = w, .has_room = has_room, .send = on_send});
-    char line[1024];
-    const unsigned n_lines = 2 * OUTPUT_RING_BYTES / sizeof(line);
-    memset(line, 'x', sizeof(line));
-    line[sizeof(line) - 1] = '\n';
+    struct log_serve *serve = serve_new(w);
+    const unsigned n_lines = 2 * OUTPUT_RING_BYTES / NUMBERED_BYTES;
     for (unsigned i = 0; i < n_lines; i++) {
-        disk_hangs = i > n_lines - 2 * LOG_QUEUE_MAX / sizeof(line);
+        disk_hangs = i > n_lines - 2 * LOG_QUEUE_MAX / NUMBERED_BYTES;
         WAIT_UNTIL(disk_hangs || !log_writer_is_behind(w));
-        line[snprintf(line, sizeof(line), "%u", i)] = ' ';
-        print(file, line, sizeof(line));
+        print_number(file, i);
     }
     assert_int_equal(ring.dropped, 1);
     assert_non_null(log_writer_next(w));
-    n_received = 0;
-    is_received = false;
-    const struct tfe_msg ask = {.type = MSG_LOG_ASK,
-                                .u.log_ask = {.ask = 1, .lines = MSG_UNSET, .window = 1 << 20}};
-    const struct tfe_msg credit = {.type = MSG_LOG_CREDIT, .u.log_credit = {1, 1 << 20}};
-    log_serve_handle(serve, &ask);
-    for (int i = 0; i < 8; i++) {
-        log_serve_handle(serve, &credit);
-    }
+    request_lines(serve, (struct tfe_wall){0});
     disk_hangs = false;
+    WAIT_UNTIL(is_received);
+    assert_int_equal(n_received, n_lines);
+    stream_close(file);
+    log_serve_free(serve);
+    log_writer_free(w, PATIENCE_MS);
+}
+
+/* The oldest record is the end of a stream, which has no lines. */
+TEST_IN(logs, a_client_gets_lines_since_a_time_from_the_file_though_the_ring_begins_with_an_end)
+{
+    const struct tfe_wall since = clock_wall();
+    struct log_writer *w = writer(0);
+    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
+    struct log_serve *serve = serve_new(w);
+    unsigned n_lines = 0;
+    while (clock_wall().ms <= since.ms) {
+        turn();
+    }
+    for (; n_lines < 10; n_lines++) {
+        print_number(file, n_lines);
+    }
+    stream_close(stream_open(w, 1, 1, STREAM_STDOUT));
+    while (STAILQ_FIRST(&ring.records)->kind != RECORD_END) {
+        WAIT_UNTIL(!log_writer_is_behind(w));
+        print_number(file, n_lines++);
+    }
+    request_lines(serve, since);
     WAIT_UNTIL(is_received);
     assert_int_equal(n_received, n_lines);
     stream_close(file);
