@@ -396,7 +396,7 @@ static struct log_request *request_of(const struct log_serve *serve, uint64_t as
     return NULL;
 }
 
-static void ask_begin(struct log_serve *serve, const struct msg_log_ask *spec)
+static void request_begin(struct log_serve *serve, const struct msg_log_ask *spec)
 {
     struct log_request *a = request_of(serve, spec->ask);
     if (!a && (serve->n_requests == LIMIT_LOG_REQUESTS || !(a = calloc(1, sizeof(*a))))) {
@@ -423,7 +423,7 @@ static void ask_begin(struct log_serve *serve, const struct msg_log_ask *spec)
 void log_serve_handle(struct log_serve *serve, const struct tfe_msg *msg)
 {
     if (msg->type == MSG_LOG_ASK) {
-        ask_begin(serve, &msg->u.log_ask);
+        request_begin(serve, &msg->u.log_ask);
         return;
     }
     bool is_credit = msg->type == MSG_LOG_CREDIT;

@@ -518,9 +518,9 @@ void log_relay_exited(struct log_relay *r, uint32_t session, const struct msg_ex
         rdzv_get_session_node(r->all->rdzv, session, &who) != 0) {
         return;
     }
-    const struct log_tail *kept;
-    for (unsigned i = 0; (kept = log_tails_get(&r->tails, i)); i++) {
-        if (kept->epoch == exited->epoch && strcmp(kept->node.text, who.node) == 0) {
+    const struct log_tail *known;
+    for (unsigned i = 0; (known = log_tails_get(&r->tails, i)); i++) {
+        if (known->epoch == exited->epoch && strcmp(known->node.text, who.node) == 0) {
             return; /* repeated on a new connection */
         }
     }

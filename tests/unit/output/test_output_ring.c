@@ -19,7 +19,7 @@ struct stage {
     bool is_full; /* the connection accepts no more data */
     bool breaks;  /* the connection breaks at the next message */
     struct {
-        struct msg_log_chunk says;
+        struct msg_log_chunk msg;
         char text[MSG_LOG_TEXT_MAX + 1];
     } chunks[CHUNKS_MAX];
     size_t n_chunks;
@@ -45,7 +45,7 @@ static void on_send(void *ctx, const struct tfe_msg *msg)
     }
     assert_int_equal(msg->type, MSG_LOG_CHUNK);
     assert_true(s->n_chunks < CHUNKS_MAX && strlen(msg->u.log_chunk.text) <= MSG_LOG_TEXT_MAX);
-    s->chunks[s->n_chunks].says = msg->u.log_chunk;
+    s->chunks[s->n_chunks].msg = msg->u.log_chunk;
     (void)snprintf(s->chunks[s->n_chunks].text, sizeof(s->chunks[0].text), "%s",
                    msg->u.log_chunk.text);
     s->n_chunks++;
@@ -78,9 +78,9 @@ static void print(struct stage *s, uint64_t epoch, uint32_t rank, int64_t at, co
     output_ring_close(&s->ring, stream);
 }
 
-static void ask(struct stage *s, struct msg_log_ask says)
+static void ask(struct stage *s, struct msg_log_ask spec)
 {
-    const struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = says};
+    const struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = spec};
     log_serve_handle(s->serve, &msg);
 }
 
@@ -101,9 +101,9 @@ TEST(output_ring, lines_come_back_as_they_were_with_their_time)
     ASK(.follow = false);
     assert_int_equal(s->n_chunks, 2);
     assert_string_equal(s->chunks[0].text, "one\ntwo");
-    assert_int_equal(s->chunks[0].says.at.ms, 1000);
+    assert_int_equal(s->chunks[0].msg.at.ms, 1000);
     assert_string_equal(s->chunks[1].text, "other");
-    assert_int_equal(s->chunks[1].says.rank, 1);
+    assert_int_equal(s->chunks[1].msg.rank, 1);
     assert_int_equal(s->n_done, 1);
     stage_free(s);
 }
@@ -181,7 +181,7 @@ TEST(serve, nothing_is_said_without_credit_and_what_goes_meanwhile_is_counted)
     log_serve_resume(s->serve);
     /* the remaining credit is less than a chunk of maximum size */
     assert_int_equal(s->n_chunks, 1);
-    assert_int_equal(s->chunks[0].says.lost, 0);
+    assert_int_equal(s->chunks[0].msg.lost, 0);
     credit(s, 8, 1 << 20); /* credit of another reader */
     assert_int_equal(s->n_chunks, 1);
     s->is_full = true;
@@ -190,10 +190,10 @@ TEST(serve, nothing_is_said_without_credit_and_what_goes_meanwhile_is_counted)
     s->is_full = false;
     log_serve_resume(s->serve);
     for (size_t i = 0; i < s->n_chunks; i++) {
-        received += s->chunks[i].says.lost;
+        received += s->chunks[i].msg.lost;
         received += output_count_lines(s->chunks[i].text, strlen(s->chunks[i].text));
     }
-    assert_true(s->chunks[1].says.lost > 0);
+    assert_true(s->chunks[1].msg.lost > 0);
     assert_int_equal(received, 2000);
     assert_int_equal(s->n_done, 0);
     stage_free(s);
@@ -207,7 +207,7 @@ TEST(serve, as_trainers_end_a_slow_reader_is_told_how_much_it_has_not_got)
     log_serve_flush(s->serve);
     assert_int_equal(s->n_chunks, 1);
     assert_string_equal(s->chunks[0].text, "");
-    assert_int_equal(s->chunks[0].says.behind, 3);
+    assert_int_equal(s->chunks[0].msg.behind, 3);
     credit(s, 7, 1 << 20);
     assert_string_equal(s->chunks[1].text, "a\nb\nc");
     log_serve_flush(s->serve);
