@@ -215,7 +215,7 @@ def test_what_a_node_says_of_its_end_is_no_condition(server, state_dir):
 def test_a_row_of_another_name_is_set_aside(server, state_dir):
     first = server()
     for name in ("a", "b"):
-        assert order(first, "SUBMIT", {1: spec(name)}) == "DONE"
+        assert order(first, "SUBMIT", spec(name)) == "DONE"
     assert first.stop() == 0
     with contextlib.closing(sqlite3.connect(state_dir / "rdzv.db")) as db, db:
         db.execute("UPDATE submissions SET job = 'other' WHERE job = 'a'")
