@@ -615,15 +615,14 @@ const struct record_schema *schema_of(enum tfe_msg_type type)
         enum tfe_msg_type type;
         const struct record_schema *kind;
     } kinds[] = {
-        {MSG_STATUS_JOB, &schema_job},          {MSG_STATUS_NODE, &schema_node},
-        {MSG_EPOCH_ROW, &schema_epoch},         {MSG_TOKEN, &schema_token},
-        {MSG_AUDIT_ROW, &schema_audit_row},     {MSG_BAN_ROW, &schema_ban_row},
-        {MSG_TOKEN_ROW, &schema_token_row},     {MSG_AGENT_ROW, &schema_agent_row},
-        {MSG_HEALTH, &schema_health},           {MSG_GAUGE, &schema_gauge},
-        {MSG_LOG_LINES, &schema_log_lines},     {MSG_HEALTH, &schema_health},
-        {MSG_EVENT_ROW, &schema_event},         {MSG_SERIES_ROW, &schema_point},
-        {MSG_CONDITION_ROW, &schema_condition}, {MSG_POOL_ROW, &schema_pool_node},
-        {MSG_DEMAND_ROW, &schema_demand},
+        {MSG_STATUS_JOB, &schema_job},      {MSG_STATUS_NODE, &schema_node},
+        {MSG_EPOCH_ROW, &schema_epoch},     {MSG_TOKEN, &schema_token},
+        {MSG_AUDIT_ROW, &schema_audit_row}, {MSG_BAN_ROW, &schema_ban_row},
+        {MSG_TOKEN_ROW, &schema_token_row}, {MSG_AGENT_ROW, &schema_agent_row},
+        {MSG_HEALTH, &schema_health},       {MSG_GAUGE, &schema_gauge},
+        {MSG_LOG_LINES, &schema_log_lines}, {MSG_EVENT_ROW, &schema_event},
+        {MSG_SERIES_ROW, &schema_point},    {MSG_CONDITION_ROW, &schema_condition},
+        {MSG_POOL_ROW, &schema_pool_node},  {MSG_DEMAND_ROW, &schema_demand},
     };
     for (size_t i = 0; i < COUNT(kinds); i++) {
         if (kinds[i].type == type) {

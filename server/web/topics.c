@@ -322,22 +322,18 @@ static int64_t period_of(const struct topic *topic)
 /* Appends new events and drops the oldest ones above the limit. Takes more. */
 static int append(struct items *items, struct items *more)
 {
-    size_t n = items->n + more->n;
-    size_t skip = n > TOPIC_EVENTS_MAX ? n - TOPIC_EVENTS_MAX : 0;
-    struct item *v = calloc(n > 0 ? n : 1, sizeof(*v));
+    const size_t n = items->n + more->n;
+    const size_t skip = n > TOPIC_EVENTS_MAX ? n - TOPIC_EVENTS_MAX : 0;
+    struct item *v = realloc(items->v, (n > 0 ? n : 1) * sizeof(*v));
     if (!v) {
         return TFE_ENOMEM;
     }
-    for (size_t i = 0; i < n; i++) {
-        struct item *item = i < items->n ? &items->v[i] : &more->v[i - items->n];
-        if (i < skip) {
-            free(item->key);
-            free(item->text);
-        } else {
-            v[i - skip] = *item;
-        }
+    memcpy(v + items->n, more->v, more->n * sizeof(*v));
+    for (size_t i = 0; i < skip; i++) {
+        free(v[i].key);
+        free(v[i].text);
     }
-    free(items->v);
+    memmove(v, v + skip, (n - skip) * sizeof(*v));
     free(more->v);
     *items = (struct items){.v = v, .n = n - skip};
     *more = (struct items){.v = NULL};
