@@ -322,7 +322,7 @@ def test_observers_see_no_secret_of_a_job(server, ctl, state_dir, allowed):
                 assert "s3cr3t-git" not in told and "s3cr3t-env" not in told, told
                 assert allowed or role == "admin" or "s3cr3t-arg" not in told, told
         told = ctl("describe", "job", *token).stdout
-        assert f"https://***@git.example/org/repo.git@{commit}" in told
+        assert f"https://***@git.example/org/repo.git, ref={commit}" in told
         sees_all = allowed or role == "admin"
         assert ("python train.py --password s3cr3t-arg" if sees_all else "python train.py …") in told
 
