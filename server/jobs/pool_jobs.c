@@ -107,6 +107,7 @@ int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret)
     (void)snprintf(job->run_key.text, sizeof(job->run_key.text), "pool-%016llx",
                    (unsigned long long)random);
     memset(job->conditions, 0, sizeof(job->conditions));
+    job->condition = CONDITION_CREATED;
     job->is_over = job->lingers = false;
     job->is_placed = false;
     job->started.ms = 0;
@@ -226,24 +227,26 @@ int pool_job_labels(const struct pool_job *job, struct pool_label ret[MSG_POOL_L
 void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const char *says)
 {
     const struct tfe_wall now = clock_wall();
-    for (unsigned i = 0; i < CONDITION__COUNT; i++) {
-        struct pool_condition *c = &job->conditions[i];
-        bool is_it = i == what;
-        bool holds = is_it || (i == CONDITION_CREATED && c->status);
-        if (holds == c->status && (!is_it || strcmp(c->reason, reason) == 0)) {
-            continue;
-        }
-        c->at = holds == c->status ? c->at : now;
-        c->status = holds;
-        if (is_it) {
-            (void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
-            (void)snprintf(c->says, sizeof(c->says), "%s", says);
-            for (char *at = c->says; *at != '\0'; at++) {
-                *at = *at == '\n' ? ' ' : *at; /* the text must stay on one line */
-            }
-        }
-        pool_job_touch(job);
+    struct pool_condition *c = &job->conditions[what];
+    char line[sizeof(c->says)];
+    (void)snprintf(line, sizeof(line), "%s", says);
+    for (char *at = line; *at != '\0'; at++) {
+        *at = *at == '\n' ? ' ' : *at; /* the text must stay on one line */
     }
+    if (job->condition != what) {
+        if (job->condition != CONDITION_CREATED) {
+            job->conditions[job->condition].at = now;
+        }
+        c->at.ms = 0;
+    }
+    if (c->at.ms != 0 && strcmp(c->reason, reason) == 0 && strcmp(c->says, line) == 0) {
+        return;
+    }
+    c->at = c->at.ms != 0 ? c->at : now;
+    job->condition = what;
+    (void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
+    memcpy(c->says, line, sizeof(line));
+    pool_job_touch(job);
 }
 
 bool pool_job_has_roles(const struct pool_job *job)
@@ -251,30 +254,19 @@ bool pool_job_has_roles(const struct pool_job *job)
     return job->needs.n_ps > 0 || job->needs.chief || job->needs.evaluator;
 }
 
-static unsigned holding(const struct pool_job *job)
-{
-    for (unsigned i = CONDITION__COUNT; --i > CONDITION_CREATED;) {
-        if (job->conditions[i].status) {
-            return i;
-        }
-    }
-    return CONDITION_CREATED;
-}
-
 enum tfe_job_state pool_job_state(const struct pool_job *job)
 {
-    const unsigned is = holding(job);
-    return is == CONDITION_CREATED ? STATE_WAITING : (enum tfe_job_state)is;
+    return job->condition == CONDITION_CREATED ? STATE_WAITING : (enum tfe_job_state)job->condition;
 }
 
 bool pool_job_is_fresh(const struct pool_job *job)
 {
-    return holding(job) == CONDITION_CREATED;
+    return job->condition == CONDITION_CREATED;
 }
 
 const struct pool_condition *pool_job_condition(const struct pool_job *job)
 {
-    return &job->conditions[holding(job)];
+    return &job->conditions[job->condition];
 }
 
 bool pool_job_view(const struct pool_job *job, struct placement_view *ret)
@@ -443,7 +435,6 @@ static void pack_condition(struct pack *k, uint32_t *number, struct pool_conditi
     const char *reason = c->reason;
     const char *says = c->says;
     pack_u32(k, number);
-    pack_bool(k, &c->status);
     pack_wall(k, &c->at);
     pack_text(k, &reason);
     pack_text(k, &says);
@@ -466,11 +457,13 @@ static void pack_job(struct pack *k, const struct pool_job *job)
     const char *run_key = job->run_key.text;
     const char *spec = job->spec;
     struct tfe_wall started = job->started;
+    uint32_t condition = job->condition;
     uint32_t n = 0;
     const struct pool_node *node;
     pack_text(k, &run_key);
     pack_text(k, &spec);
     pack_wall(k, &started);
+    pack_u32(k, &condition);
     for (uint32_t i = 0; i < CONDITION__COUNT; i++) {
         n += job->conditions[i].at.ms != 0;
     }
@@ -532,9 +525,10 @@ void pool_job_settle(struct pool_job *job, int rc, const char *reason)
 static void load_conditions(struct pool_job *job, struct pack *k)
 {
     uint32_t n = 0;
+    pack_u32(k, &job->condition);
     pack_u32(k, &n);
     for (uint32_t i = 0; k->rc == 0 && i < n; i++) {
-        struct pool_condition c = {.status = false};
+        struct pool_condition c = {.says = ""};
         uint32_t number = 0;
         pack_condition(k, &number, &c);
         if (k->rc == 0 && number < CONDITION__COUNT) {
@@ -554,7 +548,7 @@ static int load(struct pool_job *job, struct pack *k)
     pack_text(k, &text);
     pack_wall(k, &job->started);
     load_conditions(job, k);
-    if (k->rc != 0 || id_set(&job->run_key, run_key) != 0) {
+    if (k->rc != 0 || job->condition >= CONDITION__COUNT || id_set(&job->run_key, run_key) != 0) {
         return TFE_EINVAL;
     }
     int rc = job_file_parse(text, &spec, &reason);

@@ -307,8 +307,7 @@ void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const c
  */
 static void set_waiting(struct pool_job *job, const struct placement_view *view)
 {
-    struct pool_condition *c = &job->conditions[STATE_WAITING];
-    char says[sizeof(c->says)] = "it waits for nodes";
+    char says[sizeof(job->conditions[0].says)] = "it waits for nodes";
     const char *reason = "WaitsForNodes";
     if (view && view->quota) {
         const bool is_above = view->quota_lacks == 0;
@@ -319,10 +318,6 @@ static void set_waiting(struct pool_job *job, const struct placement_view *view)
                        view->quota);
     }
     pool_job_is(job, STATE_WAITING, reason, says);
-    if (strcmp(c->says, says) != 0) { /* the quota of another pattern */
-        memcpy(c->says, says, sizeof(says));
-        pool_job_touch(job);
-    }
 }
 
 static void set_running(struct pool_job *job)

@@ -30,8 +30,7 @@
 #define CONDITION__COUNT STATE_SET_ASIDE
 
 struct pool_condition {
-    bool status;
-    struct tfe_wall at; /* 0 if the condition was never set */
+    struct tfe_wall at; /* when it began or ended; 0 if it was never set */
     char reason[40];
     char says[512];
 };
@@ -82,6 +81,7 @@ struct pool_job {
     char *spec; /* the job, in the canonical text of job_file.h */
     struct pool_needs needs;
     struct pool_condition conditions[CONDITION__COUNT];
+    uint32_t condition;      /* index of the condition that holds beside Created */
     struct tfe_wall started; /* 0 if the job has not run since it was submitted or resumed */
     struct tfe_mono
         ends; /* active deadline, or end of the ttl after the job's end; NEVER if none */

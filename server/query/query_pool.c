@@ -115,7 +115,7 @@ bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, c
     }
     const struct pool_condition *c = &job->conditions[*at];
     *ret = (struct msg_condition_row){.name = pool_condition_name(*at, room),
-                                      .status = c->status,
+                                      .status = *at == CONDITION_CREATED || *at == job->condition,
                                       .reason = c->reason,
                                       .at = c->at,
                                       .says = c->says};

@@ -188,7 +188,7 @@ TEST_IN(pool, conditions_of_a_job_follow_the_core)
     assert_string_equal(state_of("j"), "starting");
     agents_run("j", 1);
     const struct tfe_wall since = job_of("j")->conditions[STATE_RUNNING].at;
-    assert_true(job_of("j")->conditions[STATE_RUNNING].status);
+    assert_int_equal(job_of("j")->condition, STATE_RUNNING);
     rank_exits(0, 1);
     assert_string_equal(state_of("j"), "restarting");
     agents_run("j", 1);

@@ -477,7 +477,7 @@ TEST_IN(sqlite, a_file_of_another_schema_is_refused_and_left_alone)
         assert_non_null(strstr(f->reason.text, "nothing was changed"));
         f->store = NULL;
     }
-    change(f, "PRAGMA user_version=21");
+    change(f, "PRAGMA user_version=22");
     open_store(f);
     assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->a.record));
 }
