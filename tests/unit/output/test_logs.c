@@ -17,9 +17,10 @@
 static char root[FOLDER_BYTES];
 
 /* Replaces write(2) of the writer's thread to files (--wrap=write): blocks on a hanging disk,
- * fails on a full one. */
+ * waits on a slow one, fails on a full one. */
 static atomic_bool disk_hangs;
 static atomic_bool disk_is_full;
+static atomic_uint disk_delay_us; /* duration of each write */
 static atomic_uint n_hanging;
 static atomic_uint n_failed;
 static pthread_t own_thread;
@@ -37,6 +38,7 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t n)
     while (disk_hangs) {
         usleep(1000);
     }
+    usleep(disk_delay_us);
     if (disk_is_full) {
         n_failed++;
         errno = ENOSPC;
@@ -333,6 +335,30 @@ TEST_IN(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_count
     unsigned written = long_lines_in("mnist/latest/rank-0.stdout", "back\n", &lost);
     assert_int_equal(written + lost, printed);
     assert_in_range(written, OUTPUT_RING_BYTES / sizeof(long_line), limit + 20);
+}
+
+/* A disk that makes progress is waited for, however slow it is. */
+TEST_IN(logs, a_slow_disk_loses_nothing)
+{
+    struct log_writer *w = writer(0);
+    struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
+    unsigned printed = 0;
+    disk_delay_us = 50000;
+    for (long began = folder_ms(); folder_ms() - began < LOG_PATIENCE_MS * 3 / 2;) {
+        if (log_writer_is_behind(w)) {
+            turn();
+        } else {
+            print_long(file);
+            printed++;
+        }
+    }
+    disk_delay_us = 0;
+    say(file, "end\n");
+    stream_close(file);
+    log_writer_free(w, PATIENCE_MS);
+    unsigned lost;
+    assert_int_equal(long_lines_in("mnist/latest/rank-0.stdout", "end\n", &lost), printed);
+    assert_int_equal(lost, 0);
 }
 
 /* The disk hangs while a line is printed in two parts, the first of which is lost. */
