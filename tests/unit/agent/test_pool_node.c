@@ -253,10 +253,11 @@ TEST_IN(pool_node, second_signal_hurries_the_job_and_waits_for_nobody_that_does_
     node_start(0);
     node_joins();
     /* a process below a guard, which the node leaves to it */
-    node_assign(5, "ln -s /bin/sh $D/tfe-guard; setsid $D/tfe-guard -c 'sh -c \"while [ ! -e "
-                   "$D/go ]; do sleep 0.02; done\"; : >$D/gone' & trap '' TERM; : >$D/up; "
-                   "while :; do sleep 0.01; done");
-    NODE_UNTIL(node_has("up"));
+    node_assign(
+        5, "ln -s /bin/sh $D/tfe-guard; setsid $D/tfe-guard -c 'sh -c \": >$D/below; while [ ! "
+           "-e $D/go ]; do sleep 0.02; done\"; :' & trap '' TERM; : >$D/up; "
+           "while :; do sleep 0.01; done");
+    NODE_UNTIL(node_has("up") && node_has("below"));
     assert_int_equal(raise(SIGINT), 0);
     node_release(5, 45000, OUT_NOT); /* does not count as a second signal */
     node_pass(40000);
