@@ -8,21 +8,6 @@
 #include "common/job/job_file.h"
 #include "common/message/msg.h"
 
-static const char *text_of(const json_t *job, const char *field)
-{
-    return json_string_value(json_object_get(job, field));
-}
-
-static uint32_t number_of(const json_t *job, const char *field)
-{
-    return (uint32_t)json_integer_value(json_object_get(job, field));
-}
-
-static bool flag_of(const json_t *job, const char *field)
-{
-    return json_is_true(json_object_get(job, field));
-}
-
 static int no_memory(struct tfe_reason *reason)
 {
     reason_set(reason, "out of memory");
@@ -32,8 +17,8 @@ static int no_memory(struct tfe_reason *reason)
 int assignment_directory(const json_t *job, const char *files, bool has_image, char ret[PATH_MAX],
                          struct tfe_reason *reason)
 {
-    const char *path = text_of(json_object_get(job, "source"), "path");
-    const char *below = text_of(job, "work_dir");
+    const char *path = job_source(job, "path");
+    const char *below = job_text(job, "work_dir");
     const bool is_absolute = below && below[0] == '/';
     if (is_absolute && has_image) {
         below = NULL;
@@ -81,18 +66,16 @@ static uint32_t restart_policies(const json_t *given)
 static void apply_spec(const json_t *job, struct job_spec *spec)
 {
     const json_t *workers = json_object_get(job, "workers");
-    const json_t *limit = json_object_get(job, "backoff_limit");
-    spec->min_nodes = number_of(workers, "min");
-    spec->max_nodes = number_of(workers, "max");
-    spec->nproc = number_of(job, "nproc");
-    spec->n_ps = number_of(job, "ps");
-    spec->chief = flag_of(job, "chief");
-    spec->evaluator = flag_of(job, "evaluator");
-    spec->max_restarts =
-        json_is_integer(limit) ? number_of(job, "backoff_limit") : spec->max_restarts;
+    spec->min_nodes = job_number(workers, "min", 1);
+    spec->max_nodes = job_number(workers, "max", 1);
+    spec->nproc = job_number(job, "nproc", 1);
+    spec->n_ps = job_number(job, "ps", 0);
+    spec->chief = job_flag(job, "chief");
+    spec->evaluator = job_flag(job, "evaluator");
+    spec->max_restarts = job_number(job, "backoff_limit", spec->max_restarts);
     spec->restart_policies = restart_policies(json_object_get(job, "restart_policy"));
-    spec->all_workers = strcmp(text_of(job, "success_policy"), "AllWorkers") == 0;
-    spec->linger = strcmp(text_of(job, "clean_policy"), "None") == 0;
+    spec->all_workers = strcmp(job_text(job, "success_policy"), "AllWorkers") == 0;
+    spec->linger = strcmp(job_text(job, "clean_policy"), "None") == 0;
 }
 
 static int apply_options(const json_t *job, struct agent_settings *settings,
@@ -115,10 +98,10 @@ static int set_variables(const json_t *job, struct tfe_reason *reason)
     const struct json_t *workers = json_object_get(job, "workers");
     /* Permanently a single trainer; an epoch with one member of a larger job still forms a
      * cluster. */
-    const bool is_alone = number_of(workers, "max") == 1 && number_of(job, "nproc") == 1 &&
-                          number_of(job, "ps") == 0 && !flag_of(job, "chief") &&
-                          !flag_of(job, "evaluator");
-    const char *environment = text_of(job, "environment");
+    const bool is_alone = job_number(workers, "max", 1) == 1 && job_number(job, "nproc", 1) == 1 &&
+                          job_number(job, "ps", 0) == 0 && !job_flag(job, "chief") &&
+                          !job_flag(job, "evaluator");
+    const char *environment = job_text(job, "environment");
     const char *name;
     json_t *value;
     bool is_set = true;
@@ -205,7 +188,7 @@ int assignment_apply(const struct handover *handover, struct agent_settings *set
     settings->agent.run_key = handover->run_key;
     settings->agent.has_role = handover->has_role;
     settings->agent.role = handover->role;
-    (void)id_set(&settings->agent.job, text_of(job, "name")); /* job_file_parse has validated it */
+    (void)id_set(&settings->agent.job, job_text(job, "name")); /* job_file_parse has validated it */
     apply_spec(job, &settings->agent.spec);
     rc = apply_options(job, settings, reason);
     rc = rc ? rc : set_variables(job, reason);

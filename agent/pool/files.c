@@ -16,6 +16,7 @@
 #include "agent/pool/unpack.h"
 #include "common/archive/archive.h"
 #include "common/base/heap.h"
+#include "common/job/job_file.h"
 
 /* Timeouts for a clone of a large repository over a slow line, and for unpacking. */
 #define GIT_MS 600000
@@ -32,12 +33,6 @@ struct files {
     bool is_ready;
     struct tfe_reason reason; /* error, or "" if none so far */
 };
-
-/* Returns a member of the job's source, or NULL if it has none. */
-static const char *member_of(const json_t *job, const char *name)
-{
-    return json_string_value(json_object_get(json_object_get(job, "source"), name));
-}
 
 /* --- child process --- */
 
@@ -121,7 +116,7 @@ static void lay_out(void *ctx)
     (void)setrlimit(RLIMIT_FSIZE, &size);
     umask(022);
     if (!f->digest[0]) {
-        become_git(member_of(f->options.job, "git"), member_of(f->options.job, "ref"));
+        become_git(job_source(f->options.job, "git"), job_source(f->options.job, "ref"));
     }
     int rc = unpack(f->bundle, &reason);
     (void)!write(STDOUT_FILENO, reason.text, strlen(reason.text));
@@ -212,12 +207,12 @@ static void on_fetched(void *ctx, int bundle)
 
 bool files_are_needed(const json_t *job)
 {
-    return member_of(job, "bundle") || member_of(job, "git");
+    return job_source(job, "bundle") || job_source(job, "git");
 }
 
 struct files *files_new(const struct files_options *options)
 {
-    const char *digest = member_of(options->job, "bundle");
+    const char *digest = job_source(options->job, "bundle");
     struct files *f = must_alloc(sizeof *f);
     *f = (struct files){.options = *options, .bundle = -1};
     if (digest) {

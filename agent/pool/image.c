@@ -15,6 +15,7 @@
 #include "agent/pool/scratch.h"
 #include "agent/pool/toolbox.h"
 #include "common/cli/log.h"
+#include "common/job/job_file.h"
 
 /* Maximum number of words of the engine's command line, with the agent's options. */
 #define WORDS_MAX 512
@@ -40,17 +41,12 @@ __attribute__((format(printf, 2, 3))) static void add(struct run *run, const cha
     run->n += !run->failed;
 }
 
-static const char *text_of(const json_t *job, const char *field)
-{
-    return json_string_value(json_object_get(job, field));
-}
-
 bool image_is_run(const struct agent_settings *settings, const json_t *job)
 {
-    const char *image = text_of(job, "image");
+    const char *image = job_text(job, "image");
     const bool is_run = image && settings->runtime != RUNTIME_NONE;
     if (image && !is_run) {
-        log_warn("image_ignored", LOG_S("job", text_of(job, "name")), LOG_S("image", image));
+        log_warn("image_ignored", LOG_S("job", job_text(job, "name")), LOG_S("image", image));
     }
     return is_run;
 }
@@ -136,8 +132,8 @@ static bool is_absolute(const char *path)
 static void add_shared(struct run *run, const struct agent_settings *settings, const json_t *job,
                        const struct scratch *scratch, struct handover *handover)
 {
-    const char *source = text_of(json_object_get(job, "source"), "path");
-    const char *own = text_of(json_object_get(job, "options"), "checkpoint-dir");
+    const char *source = job_source(job, "path");
+    const char *own = job_text(json_object_get(job, "options"), "checkpoint-dir");
     const char *checkpoints = own ? own : settings->checkpoint_dir;
     const char *logs = settings->logs.root;
     (void)share(run, scratch_base(scratch));
@@ -154,7 +150,7 @@ static void add_shared(struct run *run, const struct agent_settings *settings, c
         mount(run, found.path, logs, true);
         handover->has_logs = true;
     } else if (logs) {
-        log_warn("image_without_logs", LOG_S("job", text_of(job, "name")), LOG_S("log_dir", logs));
+        log_warn("image_without_logs", LOG_S("job", job_text(job, "name")), LOG_S("log_dir", logs));
     }
 }
 
@@ -239,7 +235,7 @@ void image_argv_free(char **argv)
 /* Sets the working directory in the image, if the job brings files or names a directory. */
 static void add_work_dir(struct run *run, const json_t *job, const char *directory)
 {
-    const char *work_dir = text_of(job, "work_dir");
+    const char *work_dir = job_text(job, "work_dir");
     if (work_dir || json_is_object(json_object_get(job, "source"))) {
         add(run, "--workdir");
         add(run, "%s", is_absolute(work_dir) ? work_dir : directory);
@@ -264,7 +260,7 @@ int image_enter(const struct agent_settings *settings, const json_t *job,
     add(run, "--entrypoint");
     add(run, TOOLBOX_TARGET "/%s", toolbox_loader(toolbox));
     add_owner_options(run, settings);
-    add(run, "%s", text_of(job, "image"));
+    add(run, "%s", job_text(job, "image"));
     add(run, "--library-path");
     add(run, TOOLBOX_TARGET);
     add(run, TOOLBOX_TARGET "/%s", toolbox_program(toolbox));

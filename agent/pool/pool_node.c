@@ -266,7 +266,7 @@ static int start_agent(struct pool *p, struct tfe_reason *reason)
     rc = image_enter(p->settings, p->spec, p->scratch, p->toolbox, p->options, &p->handover, &argv,
                      reason);
     if (rc) {
-        reason_prefix(reason, "image %.64s", json_string_value(json_object_get(p->spec, "image")));
+        reason_prefix(reason, "image %.64s", job_text(p->spec, "image"));
         return rc;
     }
     options.argv = argv;
@@ -280,7 +280,7 @@ static int start_agent(struct pool *p, struct tfe_reason *reason)
 /* Starts the agent once the job's files are ready. */
 static int begin(struct pool *p, struct tfe_reason *reason)
 {
-    const char *policy = json_string_value(json_object_get(p->spec, "clean_policy"));
+    const char *policy = job_text(p->spec, "clean_policy");
     token_format(p->info->token, p->handover.token);
     uplink_key(member_uplink(p->member), p->handover.key);
     int rc = start_agent(p, reason);
@@ -350,7 +350,7 @@ static int read_assignment(struct pool *p, const struct msg_assign *assign,
     (void)endpoint_format(p->handover.endpoint, p->info->host, p->info->port);
     p->job.text[0] = '\0';
     int rc = job_file_parse(assign->spec, &p->spec, reason);
-    return rc ? rc : id_set(&p->job, json_string_value(json_object_get(p->spec, "name")));
+    return rc ? rc : id_set(&p->job, job_text(p->spec, "name"));
 }
 
 /* Prepares the job's files, or starts its agent at once if it has none. */

@@ -44,6 +44,15 @@ invalid(struct tfe_reason *reason, const char *format, ...)
     return TFE_EINVAL;
 }
 
+/* True if the text is in a NULL-terminated list. */
+static bool is_one_of(const char *text, const char *const *list)
+{
+    while (*list && strcmp(text, *list) != 0) {
+        list++;
+    }
+    return *list;
+}
+
 /* --- texts and numbers --- */
 
 static int check_name(const struct field *field, const json_t *value, struct tfe_reason *reason)
@@ -286,20 +295,35 @@ static int check_role_labels(const struct field *field, const json_t *value,
     return check_map(value, N_ROLES, check_labels_of, reason);
 }
 
-/* Checks an option of tfe-agent that a job may set, which excludes those about paths and users of
- * the machine. */
+/* Checks an option of tfe-agent that a job may set: a setting of the job, nothing about paths and
+ * users of the machine. */
 static int check_option(const char *key, const json_t *value, struct tfe_reason *reason)
 {
-    static const char *const fields[] = {"nproc-per-node", "ps", "chief", "evaluator"};
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-        if (strcmp(key, fields[i]) == 0) {
-            return invalid(reason, "it is a field of the job file itself");
-        }
+#define OPTION_NAME(member, type, kind, who, low, high, setting, tag, text, option, ...) option,
+    static const char *const permitted[] = {JOB_SPEC_OPTIONS(OPTION_NAME) "grow",
+                                            "checkpoint-dir",
+                                            "progress-regex",
+                                            "exit-grace",
+                                            "start-timeout",
+                                            "progress-timeout",
+                                            "no-hooks",
+                                            "preload",
+                                            "framework",
+                                            "state-memory",
+                                            "module",
+                                            "no-python",
+                                            "default-ps",
+                                            NULL};
+#undef OPTION_NAME
+    static const char *const fields[] = {"nproc-per-node", "ps",          "chief", "evaluator",
+                                         "linger",         "all-workers", NULL};
+    if (is_one_of(key, fields)) {
+        return invalid(reason, "it is a field of the job file itself");
     }
-    if (job_option_is_free(key, strlen(key))) {
-        return json_is_true(value) ? 0 : check_line(value, reason);
+    if (!is_one_of(key, permitted)) {
+        return invalid(reason, "no option of tfe-agent that a job may set");
     }
-    return invalid(reason, "no option of tfe-agent that a job may set");
+    return json_is_true(value) ? 0 : check_line(value, reason);
 }
 
 static int check_options(const struct field *field, const json_t *value, struct tfe_reason *reason)
@@ -461,9 +485,9 @@ static int read_field(const struct field *field, const json_t *given, json_t **r
  * TF_CONFIG. */
 static int check_environment(const json_t *job, struct tfe_reason *reason)
 {
-    const char *environment = json_string_value(json_object_get(job, "environment"));
+    const char *environment = job_text(job, "environment");
     const json_t *workers = json_object_get(job, "workers");
-    const bool has_chief = json_is_true(json_object_get(job, "chief"));
+    const bool has_chief = job_flag(job, "chief");
     const bool is_chief = strcmp(environment, "kubeflow-chief") == 0;
     const bool is_lead = is_chief || (strcmp(environment, "kubeflow-master") == 0 && !has_chief);
     if ((is_lead && json_integer_value(json_object_get(workers, "max")) != 1) ||
@@ -568,7 +592,7 @@ int job_file_read(const json_t *tree, json_t **ret, struct tfe_reason *reason)
 
 void job_file_warn(const json_t *job, struct tfe_reason *warning)
 {
-    const char *image = json_string_value(json_object_get(job, "image"));
+    const char *image = job_text(job, "image");
     reason_set(warning, "%s", "");
     if (image) {
         reason_set(warning,
@@ -592,16 +616,15 @@ static bool is_commit(const char *ref)
 /* Checks that the job has a name and that its files cannot change. */
 static int check_complete(const json_t *job, struct tfe_reason *reason)
 {
-    const json_t *source = json_object_get(job, "source");
-    const char *bundle = json_string_value(json_object_get(source, "bundle"));
-    const char *ref = json_string_value(json_object_get(source, "ref"));
-    if (json_is_null(json_object_get(job, "name"))) {
+    const char *bundle = job_source(job, "bundle");
+    const char *ref = job_source(job, "ref");
+    if (!job_text(job, "name")) {
         return invalid(reason, "name: it is missing");
     }
     if (bundle && !submission_is_digest(bundle)) {
         return invalid(reason, "source: a bundle is named by its digest, 64 digits");
     }
-    if (json_object_get(source, "git") && !(ref && is_commit(ref))) {
+    if (job_source(job, "git") && !(ref && is_commit(ref))) {
         return invalid(reason, "source: git needs a whole commit as its ref");
     }
     return 0;

@@ -7,6 +7,8 @@
 #define TFE_COMMON_JOB_JOB_FILE_H
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "common/base/error.h"
 #include "common/message/submission.h"
@@ -30,5 +32,30 @@ void job_file_warn(const json_t *job, struct tfe_reason *warning);
 
 /* Returns the enum tfe_task of a role's name ("ps"), or -1 if there is none. */
 int job_file_role(const char *name);
+
+/* Returns the text of a field of a job, or NULL if it has none. */
+static inline const char *job_text(const json_t *job, const char *field)
+{
+    return json_string_value(json_object_get(job, field));
+}
+
+/* Returns the number of a field of a job, or `absent` if it has none. */
+static inline uint32_t job_number(const json_t *job, const char *field, uint32_t absent)
+{
+    const json_t *value = json_object_get(job, field);
+    return json_is_integer(value) ? (uint32_t)json_integer_value(value) : absent;
+}
+
+/* True if a flag of a job is set. */
+static inline bool job_flag(const json_t *job, const char *field)
+{
+    return json_is_true(json_object_get(job, field));
+}
+
+/* Returns the member ("path", "bundle", "git" or "ref") of a job's source, or NULL. */
+static inline const char *job_source(const json_t *job, const char *member)
+{
+    return job_text(json_object_get(job, "source"), member);
+}
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/id.h"
+#include "common/job/job_file.h"
 #include "common/message/submission.h"
 
 /* Name of a job whose script and directory give no name (default command of job_file.c). */
@@ -66,10 +67,9 @@ static struct piece script_of(const json_t *job)
 /* Returns the directory or repository of the job's files; none for a bundle's digest. */
 static struct piece place_of(const json_t *job)
 {
-    const json_t *source = json_object_get(job, "source");
-    const char *path = json_string_value(json_object_get(source, "path"));
-    const char *bundle = json_string_value(json_object_get(source, "bundle"));
-    const char *git = json_string_value(json_object_get(source, "git"));
+    const char *path = job_source(job, "path");
+    const char *bundle = job_source(job, "bundle");
+    const char *git = job_source(job, "git");
     struct piece place = {NULL, 0};
     if (path || git) {
         place = last_part(path ? path : git, git ? ".git" : "");
@@ -83,7 +83,7 @@ int job_name_make(json_t *job, const uint8_t random[JOB_NAME_RANDOM], struct tfe
 {
     static const char letters[] =
         "bcdfghjklmnpqrstvwxz2456789"; /* no vowels, so that no words are formed */
-    const char *begins = json_string_value(json_object_get(job, "generate_name"));
+    const char *begins = job_text(job, "generate_name");
     struct piece piece = begins ? (struct piece){begins, strlen(begins)} : script_of(job);
     char begin[TFE_ID_MAX - JOB_NAME_RANDOM];
     char name[TFE_ID_MAX + 1];

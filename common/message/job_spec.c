@@ -10,37 +10,6 @@
 const struct job_spec_field job_spec_fields[JOB_SPEC_N] = {JOB_SPEC_FIELDS(JOB_SPEC_ROW)};
 #undef JOB_SPEC_ROW
 
-bool job_option_is_free(const char *name, size_t n)
-{
-#define OPTION_NAME(member, type, kind, who, low, high, setting, tag, text, option, ...) option,
-    static const char *const names[] = {
-        JOB_SPEC_OPTIONS(OPTION_NAME) "grow",
-        "checkpoint-dir",
-        "progress-regex",
-        "exit-grace",
-        "start-timeout",
-        "progress-timeout",
-        "no-hooks",
-        "preload",
-        "framework",
-        "state-memory",
-        "module",
-        "no-python",
-        "default-ps",
-    };
-#undef OPTION_NAME
-    static const char *const fields[] = {"nproc-per-node", "ps",     "chief",
-                                         "evaluator",      "linger", "all-workers"};
-    bool is_free = false;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !is_free; i++) {
-        is_free = strlen(names[i]) == n && strncmp(names[i], name, n) == 0;
-    }
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && is_free; i++) {
-        is_free = strlen(fields[i]) != n || strncmp(fields[i], name, n) != 0;
-    }
-    return is_free;
-}
-
 uint32_t job_restart_policy(uint32_t policies, uint32_t task)
 {
     return policies >> (2 * task) & 3u;

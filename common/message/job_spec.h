@@ -101,11 +101,6 @@ struct job_spec_field {
 #define JOB_SPEC_N (0 JOB_SPEC_FIELDS(JOB_SPEC_PLUS_ONE))
 extern const struct job_spec_field job_spec_fields[JOB_SPEC_N];
 
-/* True if a submitted job may set the tfe-agent option whose name is these n bytes: settings of the
- * job, but nothing that concerns paths or users of the machine. Sizes and roles are fields of the
- * submission, not options. */
-bool job_option_is_free(const char *name, size_t n);
-
 /* job_restart_policy returns the policy of one task; job_restart_set returns policies with one
  * task's policy replaced. */
 uint32_t job_restart_policy(uint32_t policies, uint32_t task);

@@ -221,9 +221,9 @@ static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle
 {
     const bool dry_run = wish->dry_run && !wish->bundle_out;
     json_t *source = json_object_get(job, "source");
-    const char *bundle = json_string_value(json_object_get(source, "bundle"));
-    const char *git = json_string_value(json_object_get(source, "git"));
-    const char *ref = json_string_value(json_object_get(source, "ref"));
+    const char *bundle = job_source(job, "bundle");
+    const char *git = job_source(job, "git");
+    const char *ref = job_source(job, "ref");
     char commit[GIT_COMMIT_HEX_MAX + 1];
     int rc = 0;
     bool is_put = true;
@@ -315,9 +315,8 @@ static int say_submit(const struct ctl_settings *settings, json_t *job)
             stdio_print_message("tfe-ctl", "out of memory");
             return CTL_FAILED;
         }
-        const struct tfe_msg message = {
-            .type = MSG_SUBMIT,
-            .u.submit = {.job = json_string_value(json_object_get(job, "name")), .spec = spec}};
+        const struct tfe_msg message = {.type = MSG_SUBMIT,
+                                        .u.submit = {.job = job_text(job, "name"), .spec = spec}};
         const bool is_last = !is_made || i + 1 == JOB_NAME_TRIES;
         status = request_run_but(settings, &message, &rows,
                                  is_last ? (enum tfe_refusal)0 : REFUSAL_CONFLICT, &is_taken);
@@ -338,7 +337,7 @@ static int submit(const struct ctl_verb *verb, struct ctl_settings *settings, js
     if (status == EXIT_SUCCESS) {
         status = say_submit(settings, job);
     }
-    const char *name = json_string_value(json_object_get(job, "name"));
+    const char *name = job_text(job, "name");
     if (status == EXIT_SUCCESS && !settings->json) {
         (void)printf("job %s is submitted\n", name);
         if (json_object_size(json_object_get(job, "source")) == 0) {

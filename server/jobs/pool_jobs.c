@@ -130,44 +130,27 @@ void pool_job_free(struct pool_job *job)
 
 /* --- specification --- */
 
-static uint32_t number_of(const json_t *spec, const char *field, uint32_t absent)
-{
-    const json_t *value = json_object_get(spec, field);
-    return json_is_integer(value) ? (uint32_t)json_integer_value(value) : absent;
-}
-
-static bool flag_of(const json_t *spec, const char *field)
-{
-    return json_is_true(json_object_get(spec, field));
-}
-
-static bool is_word(const json_t *spec, const char *field, const char *word)
-{
-    const char *value = json_string_value(json_object_get(spec, field));
-    return value && strcmp(value, word) == 0;
-}
-
 struct pool_needs pool_needs_of(const struct pool *p, const json_t *spec)
 {
     const json_t *workers = json_object_get(spec, "workers");
-    const char *bundle =
-        json_string_value(json_object_get(json_object_get(spec, "source"), "bundle"));
-    const uint32_t ttl_s = number_of(spec, "ttl_after_finished_s", MSG_UNSET);
+    const char *bundle = job_source(spec, "bundle");
+    const char *restart = job_text(spec, "restart_policy"); /* NULL if it differs by role */
+    const uint32_t ttl_s = job_number(spec, "ttl_after_finished_s", MSG_UNSET);
     struct pool_needs needs = {
-        .priority = number_of(spec, "priority", MSG_PRIORITY_DEFAULT),
-        .min_nodes = number_of(workers, "min", 1),
-        .max_nodes = number_of(workers, "max", 1),
-        .n_ps = number_of(spec, "ps", 0),
-        .nproc = number_of(spec, "nproc", 1),
-        .chief = flag_of(spec, "chief"),
-        .evaluator = flag_of(spec, "evaluator"),
-        .preempt = flag_of(spec, "preempt"),
-        .suspend = flag_of(spec, "suspend"),
-        .may_linger = is_word(spec, "clean_policy", "None"),
-        .limit = is_word(spec, "restart_policy", "Never")
+        .priority = job_number(spec, "priority", MSG_PRIORITY_DEFAULT),
+        .min_nodes = job_number(workers, "min", 1),
+        .max_nodes = job_number(workers, "max", 1),
+        .n_ps = job_number(spec, "ps", 0),
+        .nproc = job_number(spec, "nproc", 1),
+        .chief = job_flag(spec, "chief"),
+        .evaluator = job_flag(spec, "evaluator"),
+        .preempt = job_flag(spec, "preempt"),
+        .suspend = job_flag(spec, "suspend"),
+        .may_linger = strcmp(job_text(spec, "clean_policy"), "None") == 0,
+        .limit = restart && strcmp(restart, "Never") == 0
                      ? 0
-                     : number_of(spec, "backoff_limit", p->config.max_restarts),
-        .active_deadline_ms = number_of(spec, "active_deadline_s", 0) * 1000,
+                     : job_number(spec, "backoff_limit", p->config.max_restarts),
+        .active_deadline_ms = job_number(spec, "active_deadline_s", 0) * 1000,
         .ttl_ms = ttl_s == MSG_UNSET ? MSG_UNSET : ttl_s * 1000,
     };
     (void)snprintf(needs.bundle, sizeof(needs.bundle), "%s", bundle ? bundle : "");
@@ -553,8 +536,8 @@ static int load(struct pool_job *job, struct pack *k)
     }
     int rc = job_file_parse(text, &spec, &reason);
     if (rc == 0) {
-        const char *name = json_string_value(json_object_get(spec, "name"));
-        rc = strcmp(name, job->name.text) == 0 ? pool_job_set(job, spec) : TFE_EINVAL;
+        rc = strcmp(job_text(spec, "name"), job->name.text) == 0 ? pool_job_set(job, spec)
+                                                                 : TFE_EINVAL;
         json_decref(spec);
     }
     return rc == 0 || rc == TFE_ENOMEM ? rc : TFE_EINVAL;

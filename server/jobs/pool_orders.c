@@ -209,7 +209,7 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
         refuse_memory(order);
     } else if (rc != 0) {
         refuse(order, REFUSAL_BAD_REQUEST, "%s", reason.text);
-    } else if (strcmp(json_string_value(json_object_get(spec, "name")), msg->job) != 0) {
+    } else if (strcmp(job_text(spec, "name"), msg->job) != 0) {
         refuse(order, REFUSAL_BAD_REQUEST, "name: the job has another name than its message");
     } else {
         submit_job(p, order, by, msg->job, spec);

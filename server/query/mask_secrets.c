@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/message/submission.h"
+#include "common/job/job_file.h"
 
 #define MASK "***"
 
@@ -91,7 +91,7 @@ int mask_job(json_t *job, bool shows_arguments)
 {
     char url[MSG_WORD_MAX + sizeof(MASK) * 2];
     json_t *source = json_object_get(job, "source");
-    const char *git = json_string_value(json_object_get(source, "git"));
+    const char *git = job_source(job, "git");
     json_t *names = json_array();
     const char *name;
     json_t *value;

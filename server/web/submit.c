@@ -61,8 +61,7 @@ static bool retry_name(struct call *call, enum tfe_refusal code);
 static void submit(struct call *call)
 {
     const struct submission *in = call->own;
-    (void)snprintf(call->name, sizeof(call->name), "%s",
-                   json_string_value(json_object_get(in->job, "name")));
+    (void)snprintf(call->name, sizeof(call->name), "%s", job_text(in->job, "name"));
     call->message =
         (struct tfe_msg){.type = MSG_SUBMIT, .u.submit = {.job = call->name, .spec = in->spec}};
     call->ask = (struct client_request){.message = &call->message, .ended = call->ask.ended};
