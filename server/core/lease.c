@@ -32,7 +32,7 @@ static bool exists(const struct lease *lease)
     return wheel_is_set(&lease->timer.wheel);
 }
 
-static uint32_t wanted_ms(const struct rdzv *r, uint32_t n_leases)
+static uint32_t target_ms(const struct rdzv *r, uint32_t n_leases)
 {
     uint64_t base = r->config.ttl_ms;
     uint64_t need = (uint64_t)n_leases * LEASE_RENEWALS * 1000 / r->config.renew_rate;
@@ -41,20 +41,20 @@ static uint32_t wanted_ms(const struct rdzv *r, uint32_t n_leases)
     }
     /* rounded up to steps, so that not every JOIN requires a write */
     uint64_t step = (base + 1) / 2;
-    uint64_t wanted = (need + step - 1) / step * step;
-    return wanted < MSG_DURATION_MAX_MS / 3 ? (uint32_t)wanted : MSG_DURATION_MAX_MS / 3;
+    uint64_t target = (need + step - 1) / step * step;
+    return target < MSG_DURATION_MAX_MS / 3 ? (uint32_t)target : MSG_DURATION_MAX_MS / 3;
 }
 
-uint32_t lease_wanted_ms(const struct rdzv *r)
+uint32_t lease_target_ms(const struct rdzv *r)
 {
-    return wanted_ms(r, r->n_leases);
+    return target_ms(r, r->n_leases);
 }
 
-/* Returns the lease that a node of the job is granted: lease_wanted_ms, limited to what a restarted
+/* Returns the lease that a node of the job is granted: lease_target_ms, limited to what a restarted
  * server would know of. */
 static uint32_t granted_ms(const struct rdzv *r, const struct job *job)
 {
-    uint32_t ttl = lease_wanted_ms(r);
+    uint32_t ttl = lease_target_ms(r);
     const struct persist *w = &job->persist;
     if (w->durable_epoch == 0 && !w->is_open) {
         return ttl; /* the job is not stored, so a restarted server would adopt nothing */
@@ -77,7 +77,7 @@ struct tfe_mono lease_longest_fence_end(const struct rdzv *r, struct tfe_mono se
                                         uint32_t recorded_ms)
 {
     /* the server grants at most max_nodes leases */
-    uint32_t ours = lease_fence_ms(r, 2, wanted_ms(r, r->config.max_nodes));
+    uint32_t ours = lease_fence_ms(r, 2, target_ms(r, r->config.max_nodes));
     return fence_end_from(sent, largest(recorded_ms, ours));
 }
 

@@ -51,7 +51,7 @@ void lease_set_left(struct node *node, uint64_t epoch);
 struct tfe_mono lease_end_from(const struct rdzv *r, const struct job *job,
                                struct tfe_mono granted);
 /* Returns how long leases must be for the server to bear the rate of renewals. */
-uint32_t lease_wanted_ms(const struct rdzv *r);
+uint32_t lease_target_ms(const struct rdzv *r);
 /* Returns the fence to send in the node's START, for its new membership. */
 uint32_t lease_fence_of_start(struct rdzv *r, struct node *node);
 /* Extends the fence: the node's trainers may live until then. */

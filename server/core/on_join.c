@@ -230,8 +230,8 @@ static void raise_epoch(struct rdzv *r, const struct node *by)
         if (seen > job->epoch.highest) {
             text_setf(
                 r->sentence, sizeof(r->sentence),
-                "it says that it has seen epoch %llu, which this job can hardly have come to: "
-                "it is in no epoch up to there",
+                "it reports epoch %llu, which is far above this job's own: it joins no epoch up "
+                "to that number",
                 (unsigned long long)seen);
             send_trace(r, TRACE_NODE_REFUSED, job, by, seen, r->sentence);
         }
@@ -300,7 +300,7 @@ static void add_pinned(struct text *text, struct job *job, const struct node *ne
         const char *role = msg_task_name(newcomer->role);
         text_addf(text,
                   "%s--role %s: job %s has %u of them, and %u nodes are pinned to that, %s among "
-                  "them: who has no place waits as a spare until one of the others is lost",
+                  "them: a node without a slot waits as a spare until one of the others is lost",
                   text->n ? "; " : "", role, job->name.text, replicas, n, other->name);
     }
 }

@@ -186,7 +186,7 @@ void persist_job(struct rdzv *r, struct job *job)
     if (!w->is_gone) {
         list_members(job);
     }
-    uint32_t ttl_ms = largest(lease_wanted_ms(r), largest(w->record.ttl_ms, w->granted_ttl_ms));
+    uint32_t ttl_ms = largest(lease_target_ms(r), largest(w->record.ttl_ms, w->granted_ttl_ms));
     w->record = (struct rdzv_record){
         .job = job->name.text,
         .gone = w->is_gone,

@@ -536,7 +536,7 @@ static bool all_members_done(struct job *job)
 static void retry_writes(struct rdzv *r, struct job *job)
 {
     persist_retry(r, job);
-    if (!job->persist.is_open && lease_wanted_ms(r) > job->persist.durable_ttl_ms) {
+    if (!job->persist.is_open && lease_target_ms(r) > job->persist.durable_ttl_ms) {
         persist_job(r, job); /* the longer lease is granted once a restarted server would know it */
     }
 }

@@ -207,9 +207,9 @@ static uint32_t pause_of(const struct rdzv *r, const struct node *node, bool cha
                       : backoff_next(slot->pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
 }
 
-bool worker_handle_exit(struct rdzv *r, struct node *node, bool charged, bool wanted)
+bool worker_handle_exit(struct rdzv *r, struct node *node, bool charged, bool by_policy)
 {
-    uint32_t futile = wanted ? 0 : futile_restarts(node);
+    uint32_t futile = by_policy ? 0 : futile_restarts(node);
     bool is_leaving = node->notice.is_leaving || node->slot.is_draining;
     if (is_leaving || futile == FUTILE_MAX || another_is_empty(node)) {
         bool can = can_lose(r, node);
@@ -224,7 +224,7 @@ bool worker_handle_exit(struct rdzv *r, struct node *node, bool charged, bool wa
     node->slot.pause_ms = pause_of(r, node, charged, futile);
     node->slot.is_due = true;
     node->slot.due = tfe_mono_add(r->now, node->slot.pause_ms);
-    node->slot.n_futile = wanted ? 0 : futile + 1;
+    node->slot.n_futile = by_policy ? 0 : futile + 1;
     job_touch(node->job);
     return true;
 }

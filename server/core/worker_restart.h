@@ -36,10 +36,10 @@ void worker_leave(struct rdzv *r, struct node *node, enum tfe_cause cause, bool 
  * epoch, and the job does not grow any more. */
 void worker_finish(struct rdzv *r, struct node *node);
 /* Schedules a restart of trainers that have ended while their agent lives, unless too many restarts
- * brought no step. charged: after a pause, if the job has made no progress. wanted: the restart
+ * brought no step. charged: after a pause, if the job has made no progress. by_policy: the restart
  * policy is Always and the trainer ended well; such restarts are not limited. Returns false if the
  * epoch cannot go on. */
-bool worker_handle_exit(struct rdzv *r, struct node *node, bool charged, bool wanted);
+bool worker_handle_exit(struct rdzv *r, struct node *node, bool charged, bool by_policy);
 /* Handles what a JOIN of the member's own process says of its slot. Returns true if nothing else
  * follows from the JOIN. */
 bool worker_handle_join(struct rdzv *r, struct node *node, const struct msg_join *join);
