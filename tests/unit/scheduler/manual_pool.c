@@ -2,28 +2,14 @@
 #include "tests/unit/scheduler/manual_pool.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct pool pool;
 
-static void *resize(void *ctx, void *p, size_t n)
-{
-    struct pool *all = ctx;
-    if (n == 0) {
-        free(p);
-        return NULL;
-    }
-    if (all->fail_in && --all->fail_in == 0) {
-        return NULL;
-    }
-    return realloc(p, n);
-}
-
 int hand_pool_begin(void **state __attribute__((unused)))
 {
     memset(&pool, 0, sizeof(pool));
-    pool.mem = (struct tfe_mem){.resize = resize, .ctx = &pool};
+    pool.mem = flaky_mem(&pool.flaky);
     pool.p = placement_new(&pool.mem, &(struct placement_config){.gang_wait_ms = 60000}, 0);
     return pool.p ? 0 : -1;
 }
@@ -31,7 +17,7 @@ int hand_pool_begin(void **state __attribute__((unused)))
 int hand_pool_end(void **state __attribute__((unused)))
 {
     placement_free(pool.p);
-    return 0;
+    return pool.flaky.blocks == 0 ? 0 : -1;
 }
 
 size_t find(uint64_t assignment)

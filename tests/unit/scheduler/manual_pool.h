@@ -8,14 +8,15 @@
 #include <stdint.h>
 
 #include "server/scheduler/placement.h"
+#include "tests/unit/base/flaky.h"
 #include "tests/unit/test_runner.h"
 
 enum { HAND_POOL_MANY = 64 };
 
 /* A pool whose nodes do what they are told, when the test says so. */
 extern struct pool {
+    struct flaky flaky;
     struct tfe_mem mem;
-    unsigned fail_in; /* number of the allocation that fails; 0: none */
     struct placement *p;
     struct placement_actions last;
     int64_t now;
