@@ -54,17 +54,6 @@ TEST(failure, a_long_tail_keeps_its_end_and_outlives_the_message)
     world_free(w);
 }
 
-TEST(success, comes_as_soon_as_all_have_ended)
-{
-    struct world *w = a_running_world(1, 3, 3);
-    exited(w, 0, 1, 0);
-    goodbye(w, 1);
-    assert_not_saw(w, "FINISH");
-    exited(w, 2, 1, 7);
-    assert_int_equal(times_seen(w, "FINISH succeeded"), 2);
-    world_free(w);
-}
-
 TEST(late, another_script_is_refused_with_the_sentence)
 {
     struct world *w = a_world(1, 1);

@@ -40,22 +40,6 @@ TEST(verdict, an_exception_of_the_scripts_own_is_its_fault_whatever_tensorflow_s
     assert_true(is_charged(""));
 }
 
-TEST(budget, comes_back_with_ten_minutes_of_progress)
-{
-    struct world *w = a_running_world(1, 1, 1);
-    exited(w, 0, 1, 1);
-    ready(w, 0, 2);
-    pass(w, 1000);
-    pass(w, 599999);
-    assert_not_saw(w, "~restarts");
-    pass(w, 1);
-    assert_saw(w, "~restarts job=j node=- epoch=2 number=0 ten minutes of progress");
-    exited(w, 0, 2, 1);
-    ready(w, 0, 3);
-    assert_saw(w, "START epoch=3"); /* at once: no back-off after an epoch that made progress */
-    world_free(w);
-}
-
 TEST(budget, five_consecutive_failed_epochs_fail_the_job)
 {
     struct world *w = a_running_world(1, 1, 1);
@@ -365,25 +349,6 @@ static const struct msg_exited no_module = {
     .code = 1,
     .tail = "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
             "ModuleNotFoundError: No module named 'tensroflow'\n"};
-
-TEST(start, that_fails_alike_on_all_ranks_at_once_fails_the_job)
-{
-    struct world *w = a_first_start(2);
-    exited_as(w, 0, no_module);
-    assert_not_saw(w, "~switch"); /* the other one is about to say the same */
-    exited_as(w, 1, no_module);
-    assert_string_equal(job_state(w), "failed");
-    assert_saw(w, "job j failed: ModuleNotFoundError: No module named 'tensroflow' (x.py:1, rank 0 "
-                  "on a and 1 "
-                  "other); not retried: every rank failed before training began");
-    assert_saw(w, "ModuleNotFoundError");
-    world_free(w);
-
-    w = a_first_start(1);
-    exited_as(w, 0, (struct msg_exited){.epoch = 1, .code = 2, .tail = "usage: x.py\n"});
-    assert_string_equal(job_state(w), "failed");
-    world_free(w);
-}
 
 TEST(start, that_fails_alike_is_said_once_by_the_lowest_rank)
 {

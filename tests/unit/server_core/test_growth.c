@@ -21,17 +21,6 @@ static void kept(struct world *w, uint64_t epoch, uint64_t kept_step, uint64_t s
               .memory = {.bytes = 1, .has_kept = true, .epoch = epoch, .step = kept_step}});
 }
 
-TEST(growth, waits_for_no_checkpoint_where_memory_keeps_the_work)
-{
-    struct world *w = a_running_world(1, 2, 1);
-    pass(w, 3600000); /* no checkpoint was ever seen */
-    kept(w, 1, 40, 40);
-    newcomer(w, 1, 2);
-    assert_not_saw(w, "SAVE");
-    assert_saw(w, "STOP epoch=1 planned");
-    world_free(w);
-}
-
 TEST(growth, counts_the_work_since_the_newest_safe_step)
 {
     /* 10 s of it after 20 s: too much. A checkpoint is asked for, and the next snapshot will do. */
@@ -111,44 +100,6 @@ TEST(growth, of_an_epoch_that_began_after_a_loss_has_its_own_five_minutes)
     world_free(w);
 }
 
-TEST(growth, that_an_operator_orders_comes_now_whatever_it_costs)
-{
-    struct world *w = a_running_world(1, 3, 1);
-    assert_int_equal(order(w, RDZV_GROW, "j", NULL), TFE_ESTATE); /* nobody waits */
-    pass(w, 3600000);
-    newcomer(w, 1, 2);
-    pass(w, 3600000);
-    assert_not_saw(w, "STOP");
-    assert_int_equal(order(w, RDZV_GROW, "j", NULL), 0);
-    assert_saw(w, "0:STOP epoch=1 planned");
-    assert_int_equal(order(w, RDZV_GROW, "k", NULL), TFE_ENOENT);
-    world_free(w);
-}
-
-/* The work was done again for the sake of a newcomer that came while TensorFlow was taken down. */
-TEST(growth, never_ends_an_epoch_in_which_a_trainer_has_begun_to_exit_0)
-{
-    struct world *w = a_world(1, 3);
-    w->join.spec.grow_now = true;
-    join(w, 0, "a");
-    ready(w, 0, 1);
-    pass(w, 3000);
-    newcomer(w, 1, 2);
-    tells(w, 0, (struct msg_progress){.epoch = 1, .ends = true});
-    pass(w, 600000);
-    assert_not_saw(w, "STOP");
-    assert_int_equal(order(w, RDZV_GROW, "j", NULL), TFE_ESTATE);
-    tells(w, 0, (struct msg_progress){.epoch = 1, .saves = 1}); /* said once, it stays */
-    pass(w, 600000);
-    assert_not_saw(w, "STOP");
-    exited(w, 0, 1, 1); /* it failed on its way out */
-    ready(w, 0, 2);
-    assert_saw(w, "nodes=2 cause=trainer_failed");
-    newcomer(w, 2, 3);
-    assert_saw(w, "STOP epoch=2 planned"); /* of the new epoch nothing was said */
-    world_free(w);
-}
-
 TEST(growth, a_restarted_server_does_not_take_old_answers_for_new_ones)
 {
     struct world *w = an_adopted_world(2);
@@ -220,5 +171,19 @@ TEST(growth, comes_without_a_checkpoint_once_that_costs_less_than_a_twentieth)
     assert_not_saw(w, "STOP");
     pass_until(w, start + 600020);
     assert_saw(w, "STOP epoch=1 planned");
+    world_free(w);
+}
+
+TEST(growth, does_not_come_when_a_rank_has_ended_well_already)
+{
+    /* The newcomer would have made the job do its last part again. */
+    struct world *w = a_running_world(1, 4, 2);
+    exited(w, 1, 1, 0);
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    assert_not_saw(w, "switch");
+    exited(w, 0, 1, 0);
+    assert_saw(w, "0:FINISH succeeded: job j succeeded");
+    assert_saw(w, "2:FINISH succeeded: job j succeeded");
     world_free(w);
 }

@@ -35,20 +35,6 @@ TEST(notice, of_a_node_that_the_pool_releases_is_no_preemption)
     }
 }
 
-TEST(notice, several_within_2_s_are_one_change)
-{
-    struct world *w = a_running_world(1, 4, 4);
-    noticed(w, 1, NOTICE_PREEMPT, 120000);
-    pass(w, 1900);
-    noticed(w, 2, NOTICE_MAINTENANCE, 900000);
-    pass(w, 100);
-    assert_saw(w, "STOP epoch=1 planned");
-    switch_over(w, 0, 4, 1);
-    assert_saw(w, "0:START epoch=2 rank=0 world=2");
-    assert_saw(w, "3:START epoch=2 rank=1 world=2");
-    world_free(w);
-}
-
 TEST(notice, of_scripts_that_do_not_answer_switches_in_time_before_the_deadline)
 {
     /* The margin: the standstill measured (2 s from STOP until the first step), and the stop grace

@@ -5,22 +5,6 @@
 
 static const struct principal admin = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
 
-TEST(evict, a_member_is_refused_at_once_and_the_others_switch)
-{
-    struct world *w = a_running_world(1, 3, 3);
-    evict(w, "b");
-    assert_saw(w, "~node_evicted job=j node=b epoch=1 number=0 b\n");
-    assert_saw(w, "1:REFUSED evicted: this node was evicted from its job by an operator\n1:CLOSE");
-    assert_saw(w, "~switch job=j node=- epoch=1 number=0 drained");
-    assert_not_saw(w, "1:STOP");
-    assert_int_equal(role_of(w, "b"), 0);
-    stopped_and_ready(w, 0, 1);
-    stopped_and_ready(w, 2, 1);
-    assert_saw(w, "0:START epoch=2 rank=0 world=2 nodes=2 cause=drained");
-    assert_int_equal(order(w, RDZV_EVICT, "j", "b"), TFE_ENOENT);
-    world_free(w);
-}
-
 TEST(evict, is_unbanned_for_that_node_of_that_job_alone)
 {
     struct world *w = a_running_world(1, 3, 3);
@@ -189,37 +173,6 @@ TEST(stop, in_every_state_the_end_is_durable_before_it_is_told)
     goodbye(w, 1);
     stopped_and_ready(w, 0, 1);
     ends_stopped(w, "waiting", 1); /* below min, after an epoch */
-}
-
-TEST(stop, a_member_that_does_not_answer_is_fenced_before_a_next_run_trains)
-{
-    /* The next run forgot it, and both trained. */
-    struct world *w = a_running_world(1, 1, 1);
-    stop_job(w);
-    assert_saw(w, "0:STOP epoch=1\n");
-    pass(w, 999);
-    assert_not_saw(w, "FINISH");
-    pass(w, 1);
-    assert_saw(w, "0:FINISH cancelled");
-    w->join.new_run = true;
-    join(w, 1, "b");
-    ready(w, 1, 2);
-    assert_saw(w, "~wait_fence");
-    pass(w, FENCE_ONE_HELD_MS - 1001);
-    assert_not_saw(w, "1:START epoch=2");
-    pass(w, 1);
-    assert_saw(w, "1:START epoch=2");
-    world_free(w);
-
-    w = a_running_world(1, 1, 1);
-    stop_job(w);
-    trainers_stop(w, 0, 1);
-    assert_saw(w, "0:FINISH cancelled");
-    w->join.new_run = true;
-    join(w, 1, "b");
-    ready(w, 1, 2);
-    assert_saw(w, "1:START epoch=2"); /* it has said so */
-    world_free(w);
 }
 
 TEST(stop, what_was_decided_first_stays)

@@ -93,23 +93,6 @@ TEST(lost_disk, a_member_that_is_not_believed_and_cannot_end_what_it_runs_is_wai
     world_free(w);
 }
 
-/* They came a moment late, and trained on beside the first epoch of others. */
-TEST(lost_disk, members_that_are_back_while_the_first_epoch_is_prepared_speak_for_theirs)
-{
-    struct world *w = a_world(1, 4);
-    w->answers = true;
-    join(w, 3, "d");
-    ready(w, 3, 1);
-    pass(w, 3000);
-    assert_string_equal(job_state(w), "preparing"); /* until d has let go */
-    reports(w, 0, 5, 2);
-    assert_string_equal(job_state(w), "rebuilding");
-    reports(w, 1, 5, 2);
-    assert_string_equal(job_state(w), "running");
-    assert_not_saw(w, "STOP");
-    world_free(w);
-}
-
 TEST(lost_disk, the_highest_epoch_counts_and_who_runs_an_older_one_is_stopped)
 {
     struct world *w = a_world(1, 3);

@@ -240,21 +240,6 @@ TEST(served, a_worker_starts_again_above_what_it_has_followed_before_the_disk_wa
 
 /* --- the evaluator ---------------------------------------------------------------------------- */
 
-TEST(evaluator, has_a_number_of_its_own_and_goes_on_while_epochs_come_and_go)
-{
-    struct world *w = an_evaluated_job();
-    assert_int_equal(role_of(w, "d"), ROLE_MEMBER);
-    crashes(w, 1, 0);
-    assert_not_saw(w, "3:");
-    for (uint32_t s = 0; s < 3; s++) {
-        exited_as(w, s, (struct msg_exited){.epoch = 1, .stopped = true});
-        ready(w, s, 3);
-    }
-    assert_saw(w, "START epoch=3 rank=");
-    assert_not_saw(w, "3:");
-    world_free(w);
-}
-
 /* It was taken for a spare, and the epoch ended for it: the next one had as many workers. */
 TEST(evaluator, that_is_about_to_begin_is_no_reason_to_grow)
 {

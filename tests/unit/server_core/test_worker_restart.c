@@ -4,51 +4,6 @@
 #include "tests/unit/server_core/plan.h"
 #include "tests/unit/server_core/served_fixture.h"
 
-TEST(place, whose_trainer_ends_starts_again_in_the_same_epoch_and_nobody_is_stopped)
-{
-    struct world *w = a_serving_job(1, 2);
-    crashes(w, 2, 0);
-    assert_saw(w, "2:NOTED epoch=1\n");
-    assert_saw(w, "2:RESTART epoch=1 number=1\n");
-    assert_not_saw(w, "STOP");
-    assert_not_saw(w, "PREPARE");
-    crashes(w, 2, 0); /* said again: known */
-    assert_not_saw(w, "RESTART");
-    trainer_listens(w, 2, 1);
-    progress(w, 0, 1, 2);
-    crashes(w, 2, 1);
-    assert_saw(w, "2:RESTART epoch=1 number=2\n");
-    assert_string_equal(job_state(w), "running");
-    world_free(w);
-}
-
-/* A job of two workers stood still, and lost what it had done since its last checkpoint. */
-TEST(place, of_a_lost_machine_stays_empty_also_where_fewer_than_min_are_left)
-{
-    for (int how = 0; how < 3; how++) {
-        struct world *w = a_serving_job(2, 2);
-        if (how == 0) {
-            cut(w, 2);
-            pass(w, TTL_HELD_MS);
-        } else if (how == 1) {
-            goodbye(w, 2);
-        } else {
-            drain(w, "c");
-            assert_saw(w, "2:STOP epoch=1 planned\n");
-            trainers_stop(w, 2, 1);
-        }
-        assert_saw(w, "~worker_missing job=j node=c epoch=1 number=1");
-        assert_not_saw(w, "0:STOP");
-        join(w, 5, "f"); /* the next machine comes in at a checkpoint */
-        ready(w, 5, 2);
-        pass(w, 5000);
-        assert_not_saw(w, "0:STOP");
-        progress(w, 0, 1, 7);
-        assert_saw(w, "0:STOP epoch=1 planned\n");
-        world_free(w);
-    }
-}
-
 /* Stopped for the first of two machines that it lacks, it would have stood still for the other. */
 TEST(place, is_filled_only_once_there_are_nodes_enough_for_an_epoch)
 {
@@ -74,22 +29,6 @@ TEST(place, is_filled_only_once_there_are_nodes_enough_for_an_epoch)
     pass(w, 5000);
     progress(w, 0, 1, 9);
     assert_saw(w, "0:STOP epoch=1 planned\n");
-    world_free(w);
-}
-
-TEST(place, is_missed_as_far_as_the_job_says)
-{
-    struct world *w = a_served_job(3, 3);
-    w->join.spec.min_running = 2;
-    come(w, 5);
-    all_listen(w, 5, 1);
-    progress(w, 0, 1, 1);
-    cut(w, 2);
-    pass(w, TTL_HELD_MS);
-    assert_saw(w, "~worker_missing job=j node=c epoch=1 number=2 node_lost");
-    cut(w, 3);
-    pass(w, TTL_HELD_MS);
-    assert_saw(w, "0:STOP epoch=1\n");
     world_free(w);
 }
 
@@ -119,21 +58,6 @@ TEST(place, that_is_lost_is_filled_before_a_spare_evaluates)
     ready(w, 5, 2);
     pass(w, 5000);
     assert_not_saw(w, "evaluates");
-    progress(w, 0, 1, 7);
-    assert_saw(w, "0:STOP epoch=1 planned\n");
-    world_free(w);
-}
-
-TEST(place, is_free_for_a_spare_at_a_checkpoint)
-{
-    struct world *w = a_serving_job(1, 2);
-    cut(w, 2);
-    pass(w, TTL_HELD_MS);
-    join(w, 5, "f");
-    ready(w, 5, 2);
-    assert_not_saw(w, "STOP");
-    pass(w, 5000);
-    assert_string_equal(job_state(w), "running");
     progress(w, 0, 1, 7);
     assert_saw(w, "0:STOP epoch=1 planned\n");
     world_free(w);
