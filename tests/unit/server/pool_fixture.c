@@ -33,10 +33,11 @@ static char heard[4096];
 /* --- disk ------------------------------------------------------------------------------------- */
 
 static struct {
-    pthread_mutex_t hold;
-    atomic_bool is_full, is_hung;
+    pthread_mutex_t holds[2]; /* locked while the writer thread is to hang there */
+    unsigned next, n_hung;
+    atomic_bool is_full;
     unsigned n_asked, n_done; /* calls of wait_until_released */
-} disk = {.hold = PTHREAD_MUTEX_INITIALIZER};
+} disk = {.holds = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER}};
 
 int __real_sqlite3_step(sqlite3_stmt *statement);
 int __wrap_sqlite3_step(sqlite3_stmt *statement);
@@ -53,8 +54,10 @@ void disk_refuses(bool is_refused)
 
 static int wait_until_released(void *ctx, struct tfe_reason *reason)
 {
-    assert_int_equal(pthread_mutex_lock(&disk.hold), 0);
-    assert_int_equal(pthread_mutex_unlock(&disk.hold), 0);
+    if (ctx) {
+        assert_int_equal(pthread_mutex_lock(ctx), 0);
+        assert_int_equal(pthread_mutex_unlock(ctx), 0);
+    }
     return 0;
 }
 
@@ -63,27 +66,29 @@ static void on_done(void *ctx, int rc, struct record_list *page, const char *rea
     disk.n_done++;
 }
 
-/* Waits until the writer thread has done what it was given before. */
-static void wait_for_writer(void)
+/* Waits until the writer thread has done what it was given before, unless the disk hangs. */
+static void pass_writer(pthread_mutex_t *hold)
 {
     struct writer_request *ask;
     disk.n_asked++;
     assert_int_equal(
-        writer_run(driver_writer(server.driver), wait_until_released, NULL, on_done, NULL, &ask),
+        writer_run(driver_writer(server.driver), wait_until_released, hold, on_done, NULL, &ask),
         0);
-    while (!disk.is_hung && disk.n_done < disk.n_asked) {
+    while (disk.n_hung == 0 && disk.n_done < disk.n_asked) {
         assert_true(event_base_loop(server.world.base, EVLOOP_ONCE) >= 0);
     }
 }
 
 void disk_hangs(bool is_hung)
 {
-    assert_int_equal(is_hung ? pthread_mutex_lock(&disk.hold) : pthread_mutex_unlock(&disk.hold),
-                     0);
-    disk.is_hung = is_hung;
     if (is_hung) {
-        wait_for_writer();
+        pthread_mutex_t *hold = &disk.holds[(disk.next + disk.n_hung++) % 2];
+        assert_int_equal(pthread_mutex_lock(hold), 0);
+        pass_writer(hold);
     } else {
+        assert_int_equal(pthread_mutex_unlock(&disk.holds[disk.next]), 0);
+        disk.next = (disk.next + 1) % 2;
+        disk.n_hung--;
         server_settle();
     }
 }
@@ -102,8 +107,8 @@ void server_settle(void)
 {
     for (int i = 0; i < 3; i++) {
         turn();
-        if (!disk.is_hung) {
-            wait_for_writer();
+        if (disk.n_hung == 0) {
+            pass_writer(NULL);
         }
         turn();
     }
@@ -483,6 +488,9 @@ int pool_fixture_end(void **state)
 {
     (void)state;
     disk_refuses(false);
+    while (disk.n_hung > 0) {
+        disk_hangs(false);
+    }
     disconnect_all();
     fixture_end(&server);
     return 0;

@@ -22,7 +22,8 @@ void server_restart(void);
 
 /* While refused, each write to the database fails with "disk full". */
 void disk_refuses(bool is_refused);
-/* Blocks the writer thread until disk_hangs(false). */
+/* true: blocks the writer thread once it has done what it was given before; false: lets it go on,
+ * in the order of at most two such calls. */
 void disk_hangs(bool is_hung);
 
 /* Runs the server until everything that is due is done, including writes, unless the disk hangs. */
