@@ -69,6 +69,38 @@ static void join_back(struct world *w, uint32_t session, const char *node, uint6
     w->join.highest_epoch = 0;
 }
 
+/* The server was away; a new one reads what the old one wrote. */
+static struct world *restored(struct world *old, struct disk *disk)
+{
+    struct world *w = a_world(old->join.spec.min_nodes, old->join.spec.max_nodes);
+    w->disk = disk;
+    w->now = old->now + 5000;
+    world_free(old);
+    assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &disk->record), 0);
+    assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &disk->record), TFE_EEXIST);
+    return w;
+}
+
+TEST(restart, adopts_a_running_epoch_without_a_word)
+{
+    struct disk disk;
+    struct world *w = restored(a_running_world_on(&disk, 3), &disk);
+    assert_string_equal(job_state(w), "running");
+    for (uint32_t i = 0; i < 3; i++) {
+        join_back(w, i, name_of(i), 1);
+        assert_saw(w, ":WELCOME");
+        assert_not_saw(w, ":STOP");
+        assert_not_saw(w, ":PREPARE");
+        assert_not_saw(w, ":START");
+    }
+    pass(w, 60000);
+    assert_not_saw(w, ":STOP");
+    /* What comes next is numbered above it. */
+    exited(w, 1, 1, 1);
+    assert_saw(w, "0:PREPARE epoch=2\n");
+    world_free(w);
+}
+
 TEST(restart, newcomers_do_not_take_the_places_of_members_that_are_not_back_yet)
 {
     struct disk disk;

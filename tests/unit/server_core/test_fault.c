@@ -350,6 +350,25 @@ static const struct msg_exited no_module = {
     .tail = "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
             "ModuleNotFoundError: No module named 'tensroflow'\n"};
 
+TEST(start, that_fails_alike_on_all_ranks_at_once_fails_the_job)
+{
+    struct world *w = a_first_start(2);
+    exited_as(w, 0, no_module);
+    assert_not_saw(w, "~switch"); /* the other one is about to say the same */
+    exited_as(w, 1, no_module);
+    assert_string_equal(job_state(w), "failed");
+    assert_saw(w, "job j failed: ModuleNotFoundError: No module named 'tensroflow' (x.py:1, rank 0 "
+                  "on a and 1 "
+                  "other); not retried: every rank failed before training began");
+    assert_saw(w, "ModuleNotFoundError");
+    world_free(w);
+
+    w = a_first_start(1);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .code = 2, .tail = "usage: x.py\n"});
+    assert_string_equal(job_state(w), "failed");
+    world_free(w);
+}
+
 TEST(start, that_fails_alike_is_said_once_by_the_lowest_rank)
 {
     struct world *w = a_first_start(3);

@@ -77,6 +77,20 @@ static struct world *a_lingering_job(void)
     return w;
 }
 
+TEST(lingering, job_has_succeeded_and_ends_with_the_last_of_it)
+{
+    struct world *w = a_lingering_job();
+    assert_true(rdzv_get_run(w->r, "j").lingers);
+    pass(w, 24 * 3600000);
+    exited(w, 1, 1, 5); /* no longer matters */
+    assert_not_saw(w, "FINISH");
+    assert_not_saw(w, "switch");
+    exited(w, 2, 1, 0);
+    assert_int_equal(times_seen(w, "FINISH succeeded"), 3);
+    assert_false(rdzv_get_run(w->r, "j").lingers);
+    world_free(w);
+}
+
 TEST(lingering, job_that_is_stopped_has_succeeded)
 {
     struct world *w = a_lingering_job();
