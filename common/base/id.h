@@ -9,7 +9,7 @@
 #define TFE_ID_MAX 64
 
 /* Text of the rule that id_is_valid enforces, for the end of an error message. */
-#define TFE_ID_RULE "1 to 64 characters of A-Z a-z 0-9 . _ -, the first one none of . and -"
+#define TFE_ID_RULE "1 to 64 characters of A-Z a-z 0-9 . _ -, not beginning with . or -"
 
 /* Maximum length of a host name (RFC 1035, section 2.3.4, as text) and of a one-line label for
  * display. */

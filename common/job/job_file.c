@@ -57,7 +57,7 @@ static bool is_one_of(const char *text, const char *const *list)
 
 static int check_name(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
-    return id_is_valid(json_string_value(value)) ? 0 : invalid(reason, TFE_ID_RULE " are a name");
+    return id_is_valid(json_string_value(value)) ? 0 : invalid(reason, "expected " TFE_ID_RULE);
 }
 
 /* Checks the beginning of a generated name, which leaves space for the random part. */
@@ -68,7 +68,9 @@ static int check_beginning(const struct field *field, const json_t *value,
     if (id_is_valid(json_string_value(value)) && json_string_length(value) <= most) {
         return 0;
     }
-    return invalid(reason, TFE_ID_RULE " are a name, and at most %zu of them begin one", most);
+    return invalid(
+        reason, "expected at most %zu characters of A-Z a-z 0-9 . _ -, not beginning with . or -",
+        most);
 }
 
 static int check_count(const struct field *field, const json_t *value, struct tfe_reason *reason)
@@ -77,12 +79,12 @@ static int check_count(const struct field *field, const json_t *value, struct tf
     if (json_is_integer(value) && n >= field->least && n <= field->most) {
         return 0;
     }
-    return invalid(reason, "a whole number from %u to %u is wanted", field->least, field->most);
+    return invalid(reason, "expected an integer from %u to %u", field->least, field->most);
 }
 
 static int check_flag(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
-    return json_is_boolean(value) ? 0 : invalid(reason, "true or false is wanted");
+    return json_is_boolean(value) ? 0 : invalid(reason, "expected true or false");
 }
 
 static int check_word(const struct field *field, const json_t *value, struct tfe_reason *reason)
@@ -96,17 +98,17 @@ static int check_word(const struct field *field, const json_t *value, struct tfe
         const size_t n = strlen(list);
         (void)snprintf(list + n, sizeof(list) - n, "%s %s", i > 0 ? "," : "", field->words[i]);
     }
-    return invalid(reason, "\"%.64s\": one of%s", text ? text : "", list);
+    return invalid(reason, "expected one of%s, found \"%.64s\"", list, text ? text : "");
 }
 
 static int check_text(const json_t *value, size_t most, struct tfe_reason *reason)
 {
     if (!json_is_string(value)) {
-        return invalid(reason,
-                       "a text is wanted: put it in quotes where it looks like something else");
+        return invalid(reason, "expected a string (put the value in quotes)");
     }
-    return json_string_length(value) <= most ? 0
-                                             : invalid(reason, "it is longer than %zu bytes", most);
+    return json_string_length(value) <= most
+               ? 0
+               : invalid(reason, "the value is longer than %zu bytes", most);
 }
 
 /* Checks a text of one line without control characters. */
@@ -115,7 +117,7 @@ static int check_line(const json_t *value, struct tfe_reason *reason)
     int rc = check_text(value, MSG_WORD_MAX, reason);
     for (const char *at = json_string_value(value); rc == 0 && *at; at++) {
         if ((unsigned char)*at < 0x20 || *at == 0x7f) {
-            rc = invalid(reason, "it has a line break or another control character");
+            rc = invalid(reason, "the value contains a line break or another control character");
         }
     }
     return rc;
@@ -130,12 +132,12 @@ static int check_work_dir(const struct field *field, const json_t *value, struct
         return rc;
     }
     if (!*text) {
-        return invalid(reason, "it is empty");
+        return invalid(reason, "the value is empty");
     }
     for (const char *at = text; at; at = strchr(at, '/')) {
         at += *at == '/';
         if (strncmp(at, "..", 2) == 0 && (at[2] == '/' || at[2] == '\0')) {
-            return invalid(reason, "\"..\" leads out of the job's files");
+            return invalid(reason, "\"..\" would leave the directory of the job's files");
         }
     }
     return 0;
@@ -174,7 +176,7 @@ static int check_image(const struct field *field, const json_t *value, struct tf
 {
     int rc = check_text(value, MSG_IMAGE_MAX, reason);
     if (rc == 0 && !is_image(json_string_value(value))) {
-        rc = invalid(reason, "\"%.64s\" is no name of an image in a registry",
+        rc = invalid(reason, "\"%.64s\" is not the name of an image in a registry",
                      json_string_value(value));
     }
     return rc;
@@ -184,7 +186,7 @@ static int check_command(const struct field *field, const json_t *value, struct 
 {
     const size_t n = json_array_size(value);
     if (n == 0 || n > MSG_WORDS_MAX) {
-        return invalid(reason, "a list of 1 to %u texts is wanted", MSG_WORDS_MAX);
+        return invalid(reason, "expected a list of 1 to %u strings", MSG_WORDS_MAX);
     }
     for (size_t i = 0; i < n; i++) {
         int rc = check_text(json_array_get(value, i), MSG_WORD_MAX, reason);
@@ -195,7 +197,7 @@ static int check_command(const struct field *field, const json_t *value, struct 
     }
     return json_string_length(json_array_get(value, 0)) > 0
                ? 0
-               : invalid(reason, "[0]: the program has no name");
+               : invalid(reason, "[0]: the program name is empty");
 }
 
 /* --- mappings --- */
@@ -208,7 +210,7 @@ static int check_map(const json_t *value, size_t most, member_check *check,
     const char *key;
     json_t *item;
     if (!json_is_object(value) || json_object_size(value) > most) {
-        return invalid(reason, "a mapping of at most %zu names to texts is wanted", most);
+        return invalid(reason, "expected a mapping of at most %zu names to strings", most);
     }
     json_object_foreach((json_t *)(uintptr_t)value, key, item)
     {
@@ -226,10 +228,10 @@ static int check_variable(const char *key, const json_t *value, struct tfe_reaso
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
     static const char others[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     if (!*key || !strchr(letters, *key) || key[strspn(key, others)] != '\0') {
-        return invalid(reason, "no name of a variable");
+        return invalid(reason, "not a valid variable name");
     }
     if (strcmp(key, "TF_CONFIG") == 0 || strncmp(key, "TFE_", 4) == 0) {
-        return invalid(reason, "the agent sets it for each trainer");
+        return invalid(reason, "reserved (the agent sets this variable for each trainer)");
     }
     return check_text(value, MSG_WORD_MAX - strlen(key) - 1, reason);
 }
@@ -255,11 +257,10 @@ static int check_label(const char *key, const json_t *value, struct tfe_reason *
                     !is_visible(json_string_value(value)) || strchr(key, ',') ||
                     strchr(json_string_value(value), ',') ||
                     strlen(key) + 1 + json_string_length(value) > MSG_POOL_LABEL_MAX)) {
-        rc = invalid(
-            reason,
-            "KEY=VALUE of at most %u visible characters is wanted, without ',', without '=' in KEY "
-            "and without '@' in front of it",
-            MSG_POOL_LABEL_MAX);
+        rc = invalid(reason,
+                     "expected KEY=VALUE of at most %u visible characters, without ',', without "
+                     "'=' in KEY, and not beginning with '@'",
+                     MSG_POOL_LABEL_MAX);
     }
     return rc;
 }
@@ -280,7 +281,7 @@ int job_file_role(const char *name)
 
 static int check_role(const char *key, struct tfe_reason *reason)
 {
-    return job_file_role(key) >= 0 ? 0 : invalid(reason, "none of worker, chief, ps, evaluator");
+    return job_file_role(key) >= 0 ? 0 : invalid(reason, "expected worker, chief, ps or evaluator");
 }
 
 static int check_labels_of(const char *key, const json_t *value, struct tfe_reason *reason)
@@ -318,10 +319,10 @@ static int check_option(const char *key, const json_t *value, struct tfe_reason 
     static const char *const fields[] = {"nproc-per-node", "ps",          "chief", "evaluator",
                                          "linger",         "all-workers", NULL};
     if (is_one_of(key, fields)) {
-        return invalid(reason, "it is a field of the job file itself");
+        return invalid(reason, "not an option here (the job file has a field for it)");
     }
     if (!is_one_of(key, permitted)) {
-        return invalid(reason, "no option of tfe-agent that a job may set");
+        return invalid(reason, "not an option of tfe-agent that a job may set");
     }
     return json_is_true(value) ? 0 : check_line(value, reason);
 }
@@ -350,7 +351,7 @@ static int check_restart(const struct field *field, const json_t *value, struct 
 static int check_source_member(const char *key, const json_t *value, struct tfe_reason *reason)
 {
     static const struct {
-        const char *name, *wanted;
+        const char *name, *expected;
     } members[] = {{"path", "an absolute path"},
                    {"bundle", "a directory"},
                    {"git", "a repository's URL"},
@@ -360,13 +361,13 @@ static int check_source_member(const char *key, const json_t *value, struct tfe_
         i++;
     }
     if (i == sizeof(members) / sizeof(members[0])) {
-        return invalid(reason, "no such field");
+        return invalid(reason, "unknown field");
     }
     int rc = check_line(value, reason);
     const char first = rc == 0 ? json_string_value(value)[0] : '\0';
     /* A leading '-' would be an option of git. */
     if (rc == 0 && (i == 0 ? first != '/' : first == '\0' || first == '-')) {
-        rc = invalid(reason, "%s is wanted", members[i].wanted);
+        rc = invalid(reason, "expected %s", members[i].expected);
     }
     return rc;
 }
@@ -374,13 +375,13 @@ static int check_source_member(const char *key, const json_t *value, struct tfe_
 static int check_source(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
     if (!json_is_object(value)) {
-        return invalid(reason, "a mapping with path, bundle, or git and ref is wanted");
+        return invalid(reason, "expected a mapping with path, bundle, or git and ref");
     }
     int rc = check_map(value, N_ROLES, check_source_member, reason);
     const bool has_git = json_object_get(value, "git");
     const bool has_ref = json_object_get(value, "ref");
     if (rc == 0 && ((has_ref && !has_git) || json_object_size(value) != 1u + has_ref)) {
-        rc = invalid(reason, "one of path, bundle and git is wanted, and ref with git only");
+        rc = invalid(reason, "expected exactly one of path, bundle and git; ref requires git");
     }
     return rc;
 }
@@ -406,7 +407,7 @@ static json_t *sizes_of(const json_t *value)
 static int check_size(const char *key, const json_t *value, struct tfe_reason *reason)
 {
     const bool is_known = strcmp(key, "min") == 0 || strcmp(key, "max") == 0;
-    return is_known ? 0 : invalid(reason, "no such field");
+    return is_known ? 0 : invalid(reason, "unknown field");
 }
 
 static int check_sizes(const struct field *field, const json_t *value, struct tfe_reason *reason)
@@ -417,7 +418,7 @@ static int check_sizes(const struct field *field, const json_t *value, struct tf
     int rc = json_is_object(value) ? check_map(value, N_ROLES, check_size, reason) : 0;
     if (rc == 0 && (!json_is_integer(low) || !json_is_integer(high) || min < 1 ||
                     min > json_integer_value(high) || json_integer_value(high) > MSG_NODES_MAX)) {
-        rc = invalid(reason, "N, \"MIN:MAX\" or min and max are wanted, from 1 to %u",
+        rc = invalid(reason, "expected N, \"MIN:MAX\", or a mapping with min and max, from 1 to %u",
                      MSG_NODES_MAX);
     }
     return rc;
@@ -492,7 +493,7 @@ static int check_environment(const json_t *job, struct tfe_reason *reason)
     const bool is_lead = is_chief || (strcmp(environment, "kubeflow-master") == 0 && !has_chief);
     if ((is_lead && json_integer_value(json_object_get(workers, "max")) != 1) ||
         (is_chief && has_chief)) {
-        return invalid(reason, "environment: %s names the only worker of a job without a chief",
+        return invalid(reason, "environment: %s requires exactly one worker and no chief",
                        environment);
     }
     return 0;
@@ -512,14 +513,15 @@ static int check_whole(const json_t *job, struct tfe_reason *reason)
         n_labels += json_object_size(labels);
     }
     if (n_labels > MSG_POOL_LABELS_MAX) {
-        return invalid(reason, "labels and role_labels: more than %u in all", MSG_POOL_LABELS_MAX);
+        return invalid(reason, "labels and role_labels: more than %u labels in total",
+                       MSG_POOL_LABELS_MAX);
     }
     size_t n_bytes = json_dumpb(job, NULL, 0, JSON_COMPACT);
     if (n_bytes == 0) {
         return no_memory(reason);
     }
     if (n_bytes > MSG_SPEC_MAX) {
-        return invalid(reason, "the job needs more than %u bytes: put what is long into its files",
+        return invalid(reason, "the job needs more than %u bytes (move long values into its files)",
                        MSG_SPEC_MAX);
     }
     return 0;
@@ -536,7 +538,7 @@ static int check_named(const json_t *tree, struct tfe_reason *reason)
 {
     if (!is_there(tree, "name") && !is_there(tree, "generate_name") && !is_there(tree, "command") &&
         !is_there(tree, "source")) {
-        return invalid(reason, "name: it is missing, and so is what one could be made of");
+        return invalid(reason, "name: missing (give name, generate_name, command or source)");
     }
     return 0;
 }
@@ -546,7 +548,7 @@ static int check_known(const json_t *tree, struct tfe_reason *reason)
     const char *key;
     json_t *item;
     if (!json_is_object(tree)) {
-        return invalid(reason, "a mapping of fields is wanted");
+        return invalid(reason, "expected a mapping of fields");
     }
     json_object_foreach((json_t *)(uintptr_t)tree, key, item)
     {
@@ -555,7 +557,7 @@ static int check_known(const json_t *tree, struct tfe_reason *reason)
             i++;
         }
         if (i == N_FIELDS) {
-            return invalid(reason, "%.64s: no such field", key);
+            return invalid(reason, "%.64s: unknown field", key);
         }
     }
     return 0;
@@ -596,8 +598,8 @@ void job_file_warn(const json_t *job, struct tfe_reason *warning)
     reason_set(warning, "%s", "");
     if (image) {
         reason_set(warning,
-                   "image %.200s is run on nodes with --runtime; on others the command finds what "
-                   "each has",
+                   "image %.200s runs only on nodes started with --runtime; other nodes run the "
+                   "command without it",
                    image);
     }
 }
@@ -619,13 +621,14 @@ static int check_complete(const json_t *job, struct tfe_reason *reason)
     const char *bundle = job_source(job, "bundle");
     const char *ref = job_source(job, "ref");
     if (!job_text(job, "name")) {
-        return invalid(reason, "name: it is missing");
+        return invalid(reason, "name: missing");
     }
     if (bundle && !submission_is_digest(bundle)) {
-        return invalid(reason, "source: a bundle is named by its digest, 64 digits");
+        return invalid(reason, "source: bundle: expected a digest of 64 hexadecimal digits");
     }
     if (job_source(job, "git") && !(ref && is_commit(ref))) {
-        return invalid(reason, "source: git needs a whole commit as its ref");
+        return invalid(reason,
+                       "source: ref: expected a full commit ID of 40 or 64 hexadecimal digits");
     }
     return 0;
 }
@@ -637,7 +640,7 @@ int job_file_parse(const char *text, json_t **ret, struct tfe_reason *reason)
     if (!tree) {
         return json_error_code(&error) == json_error_out_of_memory
                    ? no_memory(reason)
-                   : invalid(reason, "the job is no JSON: %.200s", error.text);
+                   : invalid(reason, "the job is not valid JSON: %.200s", error.text);
     }
     json_t *job = NULL;
     int rc = job_file_read(tree, &job, reason);

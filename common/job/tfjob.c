@@ -79,15 +79,15 @@ static const struct tfjob_key map_spec_keys[] = {
 static const struct tfjob_key list_spec_keys[] = {
     {"replicaSpecs", NULL}, {"terminationPolicy", NULL},
     {"tfImage", NULL},      {"runtimeId", NULL},
-    {"RuntimeId", NULL},    {"tensorboard", "no TensorBoard is started for a job"},
+    {"RuntimeId", NULL},    {"tensorboard", "jobs do not start a TensorBoard"},
     {NULL, NULL},
 };
 
 static const struct tfjob_key run_policy_keys[] = {
     POLICY_KEYS,
     {"suspend", NULL},
-    {"schedulingPolicy",
-     "a job gets its minimum at once or nothing, by the annotation tfe/priority"},
+    {"schedulingPolicy", "a job always gets all nodes of its minimum at once (set its priority "
+                         "with the annotation tfe/priority)"},
     {NULL, NULL},
 };
 
@@ -121,13 +121,14 @@ static int check_kind(const json_t *tree, struct manifest *m, struct tfe_reason 
     const char *kind = json_string_value(json_object_get(tree, "kind"));
     size_t at = 0;
     if (!kind || strcasecmp(kind, "TFJob") != 0) {
-        return invalid(reason, "kind: of Kubernetes' kinds TFJob is known");
+        return invalid(reason, "kind: expected TFJob");
     }
     while (at < n && (!version || strcmp(version, versions[at]) != 0)) {
         at++;
     }
     if (at == n) {
-        return invalid(reason, "apiVersion: kubeflow.org/v1 or one of its forerunners is wanted");
+        return invalid(reason, "apiVersion: expected kubeflow.org/v1, v1beta2, v1beta1, v1alpha2 "
+                               "or v1alpha1, or tensorflow.org/v1alpha1");
     }
     m->is_list = at >= 4;
     return tfjob_keys(tree, "", top_keys, reason);
@@ -141,7 +142,7 @@ static int find_role(const char *name, enum role *ret, struct tfe_reason *reason
             return 0;
         }
     }
-    reason_set(reason, "\"%.64s\" is none of Chief, Master, Worker, PS, Evaluator",
+    reason_set(reason, "expected Chief, Master, Worker, PS or Evaluator, found \"%.64s\"",
                name ? name : "");
     return TFE_EINVAL;
 }
@@ -160,8 +161,8 @@ static int merge_shape(struct manifest *m, enum role role, json_t *shape, struct
     json_object_foreach(shape, key, value)
     {
         if (!json_equal(value, json_object_get(m->shape, key))) {
-            reason_set(reason, "its %s is not the one of %s: all roles of a job have one here", key,
-                       m->shaped);
+            reason_set(reason, "%s differs from that of %s (all roles of a job must have the same)",
+                       key, m->shaped);
             return TFE_EINVAL;
         }
     }
@@ -224,12 +225,11 @@ static int read_replica(struct manifest *m, enum role role, const json_t *replic
         return rc;
     }
     if (m->is_there[role]) {
-        return invalid(reason, "it is there twice");
+        return invalid(reason, "the role is given twice");
     }
     if ((given && !json_is_integer(given)) || n < 1 || n > roles[role].most) {
-        reason_set(reason, "replicas: a whole number from 1 to %lld is wanted%s",
-                   (long long)roles[role].most,
-                   json_is_string(given) ? ", and this is a text" : "");
+        reason_set(reason, "replicas: expected an integer from 1 to %lld%s",
+                   (long long)roles[role].most, json_is_string(given) ? ", found a string" : "");
         return TFE_EINVAL;
     }
     m->is_there[role] = true;
@@ -285,10 +285,10 @@ static int read_termination(const struct manifest *m, const json_t *policy,
     }
     if (!name || strcasecmp(name, roles[wanted].name) != 0 ||
         json_integer_value(json_object_get(chief, "replicaIndex")) != 0) {
-        reason_set(reason,
-                   "spec.terminationPolicy: it cannot be honoured: %s 0 ends a job with these "
-                   "roles",
-                   roles[wanted].name);
+        reason_set(
+            reason,
+            "spec.terminationPolicy is not supported: a job with these roles ends when %s 0 ends",
+            roles[wanted].name);
         return TFE_EINVAL;
     }
     return 0;
@@ -322,10 +322,11 @@ static int put_roles(struct manifest *m, struct tfe_reason *reason)
     const char *environment = chief == MASTER ? "kubeflow-master" : "kubeflow";
     int rc;
     if (m->is_there[MASTER] && m->is_there[CHIEF]) {
-        return invalid(reason, "Chief and Master are two names for one: there can be only one");
+        return invalid(reason, "Chief and Master are the same role (give only one of them)");
     }
     if (!has_worker && !m->is_there[chief]) {
-        return invalid(reason, "a job without a Worker, Chief or Master: nobody would train");
+        return invalid(reason,
+                       "the job has no replica that trains (add a Worker, Chief or Master)");
     }
     if (!has_worker) {
         if (!has_others) {
@@ -375,7 +376,7 @@ static int put_policies(struct manifest *m, const json_t *from, const char *path
             continue;
         }
         if (json_object_get(m->out, names[i].ours)) {
-            reason_set(reason, "%s.%s: it is said twice", path, names[i].theirs);
+            reason_set(reason, "%s.%s: this policy is given twice", path, names[i].theirs);
             return TFE_EINVAL;
         }
         bool is_success = strcmp(names[i].theirs, "successPolicy") == 0;
@@ -470,8 +471,8 @@ static int put_annotation(struct manifest *m, const char *key, const char *text,
         }
         return tfjob_put(names[i].is_source ? source : m->out, names[i].ours, value, reason);
     }
-    return invalid(reason, "no such annotation: tfe/ has workers, priority, preempt, nproc, path, "
-                           "bundle, git and ref");
+    return invalid(reason, "unknown annotation: expected tfe/workers, priority, preempt, nproc, "
+                           "path, bundle, git or ref");
 }
 
 /* Reads the annotations with prefix "tfe/"; ignores all others. */
@@ -486,7 +487,7 @@ static int put_annotations(struct manifest *m, const json_t *from, struct tfe_re
         }
         const char *text = json_string_value(value);
         int rc = text ? put_annotation(m, key + 4, text, reason)
-                      : invalid(reason, "a text is wanted: put it in quotes");
+                      : invalid(reason, "expected a string (put the value in quotes)");
         if (rc) {
             reason_prefix(reason, "metadata.annotations.%.64s", key);
             return rc;
@@ -504,13 +505,14 @@ static int read_spec(struct manifest *m, const json_t *spec, struct tfe_reason *
         return rc;
     }
     if (m->is_list ? !json_is_array(specs) : !json_is_object(specs)) {
-        reason_set(reason, "spec.%s: it is missing", name);
+        reason_set(reason, "spec.%s: expected a %s of replicas", name,
+                   m->is_list ? "list" : "mapping");
         return TFE_EINVAL;
     }
     const json_t *dynamic = json_object_get(spec, "enableDynamicWorker");
     if (dynamic && !json_is_false(dynamic)) {
-        return invalid(reason, "spec.enableDynamicWorker: it cannot be honoured: the annotation "
-                               "tfe/workers, \"2:8\" say, lets the number change");
+        return invalid(reason, "spec.enableDynamicWorker is not supported (give the range of "
+                               "workers in the annotation tfe/workers, for example \"2:8\")");
     }
     const json_t *policy = json_object_get(spec, "runPolicy");
     if ((rc = tfjob_keys(policy, "spec.runPolicy", run_policy_keys, reason)) ||
@@ -534,7 +536,7 @@ static int read_whole(struct manifest *m, const json_t *tree, struct tfe_reason 
     }
     const bool is_named = name && !tfjob_is_empty(name);
     if (!is_named && !begins) {
-        return invalid(reason, "metadata.name: it is missing");
+        return invalid(reason, "metadata.name: missing");
     }
     if ((rc = tfjob_put(m->out, is_named ? "name" : "generate_name",
                         json_deep_copy(is_named ? name : begins), reason)) ||
@@ -600,8 +602,7 @@ static int find_item(const json_t **tree, struct tfe_reason *reason)
         return 0;
     }
     if (json_array_size(items) != 1) {
-        reason_set(reason, "items: %zu of them, and one job a file is wanted",
-                   json_array_size(items));
+        reason_set(reason, "items: expected one job, found %zu", json_array_size(items));
         return TFE_EINVAL;
     }
     *tree = json_array_get(items, 0);

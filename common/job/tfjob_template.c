@@ -9,12 +9,12 @@
 #include "common/job/tfjob_part.h"
 #include "common/text/quantity.h"
 
-#define NO_CONTAINER "no container is run here"
-#define NO_VOLUMES "nothing is mounted here: name a path that the nodes have"
-#define NO_SECRETS "the nodes have no secrets of a cluster"
-#define NO_CONFIG_MAPS "the nodes have no ConfigMaps of a cluster"
-#define NO_ACCOUNTS "the nodes have no service accounts of a cluster"
-#define NO_POD "there is no pod: TF_CONFIG and the variables TFE_* have the trainer's place"
+#define NO_CONTAINER "nodes do not run pods"
+#define NO_VOLUMES "nodes do not mount volumes (use a path that exists on the nodes)"
+#define NO_SECRETS "nodes have no access to Kubernetes secrets"
+#define NO_CONFIG_MAPS "nodes have no access to Kubernetes ConfigMaps"
+#define NO_ACCOUNTS "nodes have no Kubernetes service accounts"
+#define NO_POD "there is no pod (TF_CONFIG and TFE_* are set by the agent)"
 
 static const struct tfjob_key template_keys[] = {{"metadata", NULL}, {"spec", NULL}, {NULL, NULL}};
 
@@ -32,9 +32,9 @@ static const struct tfjob_key pod_keys[] = {
     {"initContainers", NO_CONTAINER},
     {"serviceAccount", NO_ACCOUNTS},
     {"serviceAccountName", NO_ACCOUNTS},
-    {"affinity", "nodeSelector is the only way to choose nodes here"},
-    {"priorityClassName", "the annotation tfe/priority is the job's priority here"},
-    {"schedulerName", "the server itself places jobs"},
+    {"affinity", "select nodes with nodeSelector"},
+    {"priorityClassName", "set the priority with the annotation tfe/priority"},
+    {"schedulerName", "tfe-rdzv places jobs"},
     {NULL, NULL},
 };
 
@@ -51,7 +51,7 @@ static const struct tfjob_key container_keys[] = {
     {"terminationMessagePath", NULL},
     {"terminationMessagePolicy", NULL},
     {"volumeMounts", NO_VOLUMES},
-    {"envFrom", "the nodes have no secrets and no ConfigMaps of a cluster"},
+    {"envFrom", "nodes have no access to Kubernetes secrets and ConfigMaps"},
     {"securityContext", NO_CONTAINER},
     {NULL, NULL},
 };
@@ -81,7 +81,7 @@ int tfjob_keys(const json_t *value, const char *path, const struct tfjob_key *ke
     const char *key;
     json_t *item;
     if (value && !json_is_object(value)) {
-        reason_set(reason, "%s%sa mapping is wanted", path, *path ? ": " : "");
+        reason_set(reason, "%s%sexpected a mapping", path, *path ? ": " : "");
         return TFE_EINVAL;
     }
     json_object_foreach((json_t *)(uintptr_t)value, key, item)
@@ -91,7 +91,7 @@ int tfjob_keys(const json_t *value, const char *path, const struct tfjob_key *ke
             at++;
         }
         if ((!at->name || at->why_not) && !tfjob_is_empty(item)) {
-            reason_set(reason, "%s%s%.64s: it cannot be honoured%s%s", path, *path ? "." : "", key,
+            reason_set(reason, "%s%s%.64s is not supported%s%s", path, *path ? "." : "", key,
                        at->name ? ": " : "", at->name ? at->why_not : "");
             return TFE_EINVAL;
         }
@@ -149,7 +149,7 @@ static int expand(const json_t *value, const json_t *env, json_t **ret, struct t
     struct word word = {.n = 0};
     const char *at = json_string_value(value);
     if (!at) {
-        reason_set(reason, "a text is wanted: put it in quotes");
+        reason_set(reason, "expected a string (put the value in quotes)");
         return TFE_EINVAL;
     }
     bool is_added = true;
@@ -162,7 +162,7 @@ static int expand(const json_t *value, const json_t *env, json_t **ret, struct t
         }
     }
     if (!is_added) {
-        reason_set(reason, "it is longer than %u bytes", MSG_WORD_MAX);
+        reason_set(reason, "the value is longer than %u bytes", MSG_WORD_MAX);
         return TFE_EINVAL;
     }
     *ret = json_string(word.text);
@@ -185,7 +185,7 @@ static int read_variable(const json_t *item, json_t *env, struct tfe_reason *rea
     const json_t *value = json_object_get(item, "value");
     json_t *text;
     if (!name || json_object_get(env, name)) {
-        reason_set(reason, name ? "%s: it is there twice" : "it has no name", name);
+        reason_set(reason, name ? "%s: given twice" : "name: missing", name);
         return TFE_EINVAL;
     }
     if (!value) {
@@ -202,7 +202,7 @@ static int read_variable(const json_t *item, json_t *env, struct tfe_reason *rea
 static int read_env(const json_t *list, json_t *env, struct tfe_reason *reason)
 {
     if (list && !json_is_array(list)) {
-        reason_set(reason, "env: a list is wanted");
+        reason_set(reason, "env: expected a list");
         return TFE_EINVAL;
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -219,7 +219,7 @@ static int add_words(const json_t *list, const char *name, const json_t *env, js
                      struct tfe_reason *reason)
 {
     if (list && !json_is_array(list)) {
-        reason_set(reason, "%s: a list is wanted", name);
+        reason_set(reason, "%s: expected a list", name);
         return TFE_EINVAL;
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -244,7 +244,7 @@ static int read_command(const json_t *container, const json_t *env, json_t *shap
 {
     const json_t *command = json_object_get(container, "command");
     if (json_array_size(command) == 0) {
-        reason_set(reason, "command: it is missing, and the image's own is not run here");
+        reason_set(reason, "command: missing (the entry point of the image is not used)");
         return TFE_EINVAL;
     }
     json_t *words = json_array();
@@ -268,7 +268,7 @@ static int add_label(json_t *labels, const char *key, const char *text, struct t
         return tfjob_put(labels, key, json_string(text), reason);
     }
     if (strcmp(other, text) != 0 && !quantity_equal(other, text)) {
-        reason_set(reason, "%.64s: %.64s and %.64s are wanted of one node", key, other, text);
+        reason_set(reason, "%.64s: one node cannot have both %.64s and %.64s", key, other, text);
         return TFE_EINVAL;
     }
     return 0;
@@ -300,7 +300,7 @@ static int add_resource(json_t *labels, const char *key, const json_t *value,
     struct quantity quantity;
     const char *text = scalar_text(value, buf, sizeof(buf));
     if (!text || !quantity_parse(text, &quantity)) {
-        reason_set(reason, "%.64s: a quantity is wanted: 2, 0.5, 500m, 4Gi", key);
+        reason_set(reason, "%.64s: expected a quantity such as 2, 0.5, 500m or 4Gi", key);
         return TFE_EINVAL;
     }
     return quantity.whole == 0 && quantity.nano == 0 ? 0 : add_label(labels, key, text, reason);
@@ -312,7 +312,7 @@ static int add_resources(json_t *labels, const json_t *from, const char *path, c
     const char *key;
     json_t *value;
     if (from && !json_is_object(from)) {
-        reason_set(reason, "%s: a mapping is wanted", path);
+        reason_set(reason, "%s: expected a mapping", path);
         return TFE_EINVAL;
     }
     json_object_foreach((json_t *)(uintptr_t)from, key, value)
@@ -343,7 +343,7 @@ static int read_selector(const json_t *selector, json_t *labels, struct tfe_reas
     const char *key;
     json_t *value;
     if (selector && !json_is_object(selector)) {
-        reason_set(reason, "%s: a mapping is wanted", path);
+        reason_set(reason, "%s: expected a mapping", path);
         return TFE_EINVAL;
     }
     json_object_foreach((json_t *)(uintptr_t)selector, key, value)
@@ -354,7 +354,7 @@ static int read_selector(const json_t *selector, json_t *labels, struct tfe_reas
         if (text) {
             rc = add_label(labels, key, text, reason);
         } else {
-            reason_set(reason, "%.64s: a text or a whole number is wanted", key);
+            reason_set(reason, "%.64s: expected a string or an integer", key);
         }
         if (rc) {
             reason_prefix(reason, "%s", path);
@@ -380,7 +380,7 @@ static int read_container(const json_t *container, json_t *shape, json_t *labels
         return rc;
     }
     if (!name || strcmp(name, "tensorflow") != 0) {
-        reason_set(reason, "name: the container of a TFJob is called tensorflow");
+        reason_set(reason, "name: expected tensorflow, the container name of a TFJob");
         return TFE_EINVAL;
     }
     json_t *env = json_object();
@@ -404,7 +404,8 @@ static int read_restart(const json_t *replica, const json_t *pod, json_t *shape,
     const json_t *outer = member_of(replica, "restartPolicy");
     const json_t *inner = member_of(pod, "restartPolicy");
     if (outer && inner && !json_equal(outer, inner)) {
-        reason_set(reason, "template.spec.restartPolicy: it is not the one of its replica");
+        reason_set(reason,
+                   "template.spec.restartPolicy differs from the restartPolicy of its replica");
         return TFE_EINVAL;
     }
     const json_t *given = outer ? outer : inner;
@@ -419,7 +420,9 @@ static int read_grace(const json_t *pod, json_t *shape, struct tfe_reason *reaso
         return tfjob_put(shape, "stop_grace", json_null(), reason);
     }
     if (!json_is_integer(grace) || seconds < 0 || seconds > 86400) {
-        reason_set(reason, "template.spec.terminationGracePeriodSeconds: 0 to 86400 are wanted");
+        reason_set(
+            reason,
+            "template.spec.terminationGracePeriodSeconds: expected an integer from 0 to 86400");
         return TFE_EINVAL;
     }
     return tfjob_put(shape, "stop_grace", json_sprintf("%llds", (long long)seconds), reason);
@@ -438,8 +441,7 @@ static int read_pod(const json_t *replica, json_t *shape, json_t *labels, struct
         return rc;
     }
     if (json_array_size(containers) != 1) {
-        reason_set(reason,
-                   "template.spec.containers: one container, no more and no less, is wanted");
+        reason_set(reason, "template.spec.containers: expected exactly one container");
         return TFE_EINVAL;
     }
     const json_t *container = json_array_get(containers, 0);

@@ -10,7 +10,7 @@ LETTERS = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 POD = {"spec": {"containers": [{"name": "tensorflow", "command": ["python", "mnist.py"]}]}}
 MANIFEST = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"generateName": "mnist-"},
             "spec": {"tfReplicaSpecs": {"Worker": {"template": POD}}}}
-RULE = "1 to 64 characters of A-Z a-z 0-9 . _ -, the first one none of . and -"
+RULE = "1 to 64 characters of A-Z a-z 0-9 . _ -, not beginning with . or -"
 JOB = {"command": ["python", "train.py"]}
 
 
@@ -44,7 +44,7 @@ def test_each_job_without_a_name_gets_one_that_is_told(server, ctl, tmp_path):
     assert json.loads(ctl("submit", "--dry-run", "--", "python", "x.py").stdout)["name"] is None
     file.write_text("workers: 2\n")
     done = ctl("submit", f"--file={file}")
-    assert done.returncode != 0 and "name: it is missing" in done.stderr
+    assert done.returncode != 0 and "name: missing" in done.stderr
 
 
 def test_a_name_that_is_taken_is_made_anew_but_not_for_ever(server, ctl, state_dir, tmp_path):
@@ -78,7 +78,7 @@ def test_a_name_that_is_a_path_or_an_option_is_refused_by_every_program(server, 
     wrong = (".", "..", ".hidden", "-x", "--help")
     for name in wrong:
         done = ctl("submit", f"--name={name}", "--", "python", "train.py")
-        assert done.returncode == 2 and f"name: {RULE}" in done.stderr, done.stderr
+        assert done.returncode == 2 and f"name: expected {RULE}" in done.stderr, done.stderr
         for verb in (("cancel",), ("describe",), ("drain",), ("token", "revoke"), ("backup",)):
             done = ctl(*verb, "--", name)
             assert done.returncode == 2 and f'"{name}" is no ' in done.stderr and RULE in done.stderr, done.stderr

@@ -313,7 +313,7 @@ def test_without_the_option_an_image_is_left_out_with_one_warning(pool, commons)
     pool.wait_free(1)
     done = pool.ctl("submit", "--name=job", f"--image={IMAGE}", "--", "sh", "-c", f"ls /etc > {commons}/found")
     assert done.returncode == 0
-    assert done.stderr.splitlines()[0] == f"tfe-ctl: image {IMAGE} is run on nodes with --runtime; on others the command finds what each has"
+    assert done.stderr.splitlines()[0] == f"tfe-ctl: image {IMAGE} runs only on nodes started with --runtime; other nodes run the command without it"
     pool.wait_state("job", "succeeded")
     assert "tfe-image" not in (commons / "found").read_text()
     assert node.stderr().count("event=image_ignored") == 1

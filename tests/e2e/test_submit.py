@@ -65,7 +65,7 @@ def test_what_it_prints_is_a_job_file_by_its_schema_and_comes_out_as_it_went_in(
 def test_a_manifest_becomes_a_job_and_its_image_is_named():
     job, warning = shown(MANIFEST)
     assert (job["name"], job["workers"], job["ps"], job["environment"]) == ("dist-mnist", {"min": 4, "max": 4}, 2, "kubeflow")
-    assert warning == "tfe-ctl: image org/mnist:1 is run on nodes with --runtime; on others the command finds what each has\n"
+    assert warning == "tfe-ctl: image org/mnist:1 runs only on nodes started with --runtime; other nodes run the command without it\n"
 
 
 CHANGES = [

@@ -64,7 +64,7 @@ def test_each_trainer_of_a_manifest_finds_the_tf_config_of_kubeflows_operator(po
     text = (VECTORS / f"{manifest}.yaml").read_text()
     wanted = json.loads((VECTORS / f"{manifest}.json").read_text())
     job, warning, found = handed_in(pool, tmp_path, text, len(wanted))
-    assert f"name: {job}\n" in text and "is run on nodes with --runtime" in warning
+    assert f"name: {job}\n" in text and "runs only on nodes started with --runtime" in warning
     configs = [one["TF_CONFIG"] for one in found]
     if wanted != [None]:
         clusters = configs[0]["cluster"], wanted[0]["cluster"]

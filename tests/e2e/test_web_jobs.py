@@ -130,7 +130,7 @@ def test_files_of_this_machine_are_nobody_s_who_hands_a_job_in_over_http(web, tm
     (tmp_path / "train.py").touch()
     for source in ({"bundle": str(tmp_path)}, {"bundle": "."}, {"git": f"file://{tmp_path}"}, {"git": str(tmp_path), "ref": "main"}):
         refused = web.order("/api/v1/jobs", {**JOB, "source": source})
-        needed = "a bundle is named by its digest, 64 digits" if "bundle" in source else "git needs a whole commit as its ref"
+        needed = "bundle: expected a digest of 64 hexadecimal digits" if "bundle" in source else "ref: expected a full commit ID of 40 or 64 hexadecimal digits"
         assert (refused.code, refused.json["detail"]) == (400, f"source: {needed}"), source
     assert "tfe-ctl submit --bundle" in web.order("/api/v1/jobs", {**JOB, "source": {"bundle": "0" * 64}}).json["detail"]
     assert queue(web) == {}
@@ -142,7 +142,7 @@ def test_a_manifest_of_kubeflow_s_is_taken_as_json(web):
     done = web.order("/api/v1/jobs", {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "dist-mnist"}, "spec": {
         "tfReplicaSpecs": {"PS": {"replicas": 2, "template": pod}, "Worker": {"replicas": 4, "template": pod}}}})
     assert done.json == {"done": "submit", "name": "dist-mnist",
-                         "warning": "image org/mnist:1 is run on nodes with --runtime; on others the command finds what each has"}
+                         "warning": "image org/mnist:1 runs only on nodes started with --runtime; other nodes run the command without it"}
     row = web.get("/api/v1/jobs")["jobs"][0]
     assert (row["job"], row["min"], row["ps"], row["spec"]["command"]) == ("dist-mnist", 4, 2, ["python", "mnist.py"])
 

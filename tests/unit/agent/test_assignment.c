@@ -156,10 +156,10 @@ TEST_IN(assignment, a_job_may_not_set_options_of_the_machine)
     static const struct {
         const char *fields, *part;
     } refused[] = {
-        {"'options': {'trainer-user': 'root'}", "options: trainer-user: no option"},
-        {"'options': {'notice': 'cmd:x'}", "options: notice: no option"},
-        {"'options': {'ps': '3'}", "options: ps: it is a field"},
-        {"'options': {'no-hook': true}", "options: no-hook: no option"},
+        {"'options': {'trainer-user': 'root'}", "options: trainer-user: not an option"},
+        {"'options': {'notice': 'cmd:x'}", "options: notice: not an option"},
+        {"'options': {'ps': '3'}", "options: ps: not an option here"},
+        {"'options': {'no-hook': true}", "options: no-hook: not an option"},
         {"'options': {'grow-wait': 'soon'}", "--grow-wait: "},
         {"'options': {'grow-wait': true}", "--grow-wait needs a value"},
     };

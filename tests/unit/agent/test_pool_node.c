@@ -186,11 +186,11 @@ TEST_IN(pool_node, job_that_cannot_start_is_freed_with_a_reason)
     node_start(0);
     node_joins();
     node_tell(node_job(4, "exit 0", "{\"options\": {\"token\": \"x\"}}"));
-    node_sends("FREED 4 126 options: token: no option of tfe-agent that a job may set; ");
+    node_sends("FREED 4 126 options: token: not an option of tfe-agent that a job may set; ");
     struct tfe_msg msg = node_job(5, "exit 0", "{}");
     msg.u.assign.spec = "{\"name\": \"j\"";
     node_tell(msg);
-    node_sends("FREED 5 126 the job is no JSON: '}' expected near end of file; ");
+    node_sends("FREED 5 126 the job is not valid JSON: '}' expected near end of file; ");
     leave(SIGTERM);
 }
 

@@ -81,7 +81,7 @@ TEST_IN(job_file, null_is_as_if_it_were_not_said)
 {
     assert_true(
         has(reads("name: x\npriority:\nworkers: ~\nbackoff_limit: null\n"), "priority", "500"));
-    assert_true(is_refused("name:\n", "name: it is missing"));
+    assert_true(is_refused("name:\n", "name: missing"));
 }
 
 TEST(job_file, sizes_are_a_number_a_range_or_a_mapping)
@@ -107,9 +107,9 @@ TEST(job_file, sizes_are_a_number_a_range_or_a_mapping)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char text[80];
         (void)snprintf(text, sizeof(text), "name: x\nworkers: %s\n", bad[i]);
-        assert_true(is_refused(text, "workers: N, \"MIN:MAX\""));
+        assert_true(is_refused(text, "workers: expected N, \"MIN:MAX\""));
     }
-    assert_true(is_refused("name: x\nworkers: {min: 1, max: 2, most: 3}\n", "most: no such field"));
+    assert_true(is_refused("name: x\nworkers: {min: 1, max: 2, most: 3}\n", "most: unknown field"));
 }
 
 TEST(job_file, each_bad_value_is_named)
@@ -117,73 +117,78 @@ TEST(job_file, each_bad_value_is_named)
     const struct {
         const char *line, *part;
     } bad[] = {
-        {"name: 'a b'", "name: 1 to 64"},
-        {"name: 5", "name: 1 to 64"},
-        {"nam: x", "nam: no such field"},
-        {"priority: 1001", "priority: a whole number from 0 to 1000"},
+        {"name: 'a b'", "name: expected 1 to 64"},
+        {"name: 5", "name: expected 1 to 64"},
+        {"nam: x", "nam: unknown field"},
+        {"priority: 1001", "priority: expected an integer from 0 to 1000"},
         {"priority: -1", "priority: "},
         {"priority: '5'", "priority: "},
         {"ps: 65537", "ps: "},
-        {"chief: yes", "chief: true or false"},
-        {"nproc: 0", "nproc: a whole number from 1 to 64"},
+        {"chief: yes", "chief: expected true or false"},
+        {"nproc: 0", "nproc: expected an integer from 1 to 64"},
         {"nproc: 65", "nproc: "},
-        {"command: python", "command: a list"},
-        {"command: []", "command: a list"},
-        {"command: [python, 5]", "command: [1]: a text"},
-        {"command: ['']", "command: [0]: the program has no name"},
-        {"env: [A]", "env: a mapping"},
-        {"env: {A: 1}", "env: A: a text"},
-        {"env: {1A: x}", "env: 1A: no name of a variable"},
-        {"env: {'': x}", "no name of a variable"},
-        {"env: {A-B: x}", "env: A-B: no name"},
-        {"env: {TF_CONFIG: x}", "env: TF_CONFIG: the agent sets it"},
-        {"env: {TFE_RANK: x}", "env: TFE_RANK: the agent sets it"},
-        {"labels: {'a=b': x}", "labels: a=b: KEY=VALUE"},
+        {"command: python", "command: expected a list"},
+        {"command: []", "command: expected a list"},
+        {"command: [python, 5]", "command: [1]: expected a string"},
+        {"command: ['']", "command: [0]: the program name is empty"},
+        {"env: [A]", "env: expected a mapping"},
+        {"env: {A: 1}", "env: A: expected a string"},
+        {"env: {1A: x}", "env: 1A: not a valid variable name"},
+        {"env: {'': x}", "not a valid variable name"},
+        {"env: {A-B: x}", "env: A-B: not a valid variable name"},
+        {"env: {TF_CONFIG: x}", "env: TF_CONFIG: reserved (the agent sets"},
+        {"env: {TFE_RANK: x}", "env: TFE_RANK: reserved (the agent sets"},
+        {"labels: {'a=b': x}", "labels: a=b: expected KEY=VALUE"},
         {"labels: {'': x}", "KEY=VALUE"},
-        {"labels: {'@jobs': a}", "labels: @jobs: KEY=VALUE"},
-        {"role_labels: {ps: {a: 'b,c'}}", "role_labels: ps: a: KEY=VALUE"},
-        {"role_labels: {master: {a: b}}", "role_labels: master: none of worker"},
-        {"role_labels: {ps: {a: 1}}", "role_labels: ps: a: a text"},
-        {"source: /shared", "source: a mapping"},
-        {"source: {path: code}", "source: path: an absolute path"},
-        {"source: {path: /a, git: b}", "source: one of"},
-        {"source: {}", "source: one of"},
-        {"source: {path: /a, ref: b}", "source: one of"},
-        {"source: {git: '--upload-pack=x'}", "source: git: a repository"},
+        {"labels: {'@jobs': a}", "labels: @jobs: expected KEY=VALUE"},
+        {"role_labels: {ps: {a: 'b,c'}}", "role_labels: ps: a: expected KEY=VALUE"},
+        {"role_labels: {master: {a: b}}", "role_labels: master: expected worker"},
+        {"role_labels: {ps: {a: 1}}", "role_labels: ps: a: expected a string"},
+        {"source: /shared", "source: expected a mapping"},
+        {"source: {path: code}", "source: path: expected an absolute path"},
+        {"source: {path: /a, git: b}", "source: expected exactly one of"},
+        {"source: {}", "source: expected exactly one of"},
+        {"source: {path: /a, ref: b}", "source: expected exactly one of"},
+        {"source: {git: '--upload-pack=x'}", "source: git: expected a repository"},
         {"source: {git: a, ref: '-x'}", "source: ref: "},
-        {"source: {path: /a, depth: '1'}", "source: depth: no such field"},
-        {"image: dir:/etc", "image: \"dir:/etc\" is no name of an image in a registry"},
-        {"image: --privileged", "image: \"--privileged\" is no name"},
-        {"image: 1", "image: a text is wanted"},
-        {"image: ''", "image: \"\" is no name"},
-        {"image: /etc", "image: \"/etc\" is no name"},
-        {"image: a b", "image: \"a b\" is no name"},
-        {"image: 'docker-archive:x'", "image: \"docker-archive:x\" is no name"},
-        {"image: 'tarball:x'", "image: \"tarball:x\" is no name"},
-        {"source: {git: \"a\\nb\"}", "source: git: it has a line break"},
-        {"work_dir: \"a\\x7f\"", "work_dir: it has a line break or another control"},
-        {"work_dir: ''", "work_dir: it is empty"},
+        {"source: {path: /a, depth: '1'}", "source: depth: unknown field"},
+        {"image: dir:/etc", "image: \"dir:/etc\" is not the name of an image in a registry"},
+        {"image: --privileged", "image: \"--privileged\" is not the name"},
+        {"image: 1", "image: expected a string"},
+        {"image: ''", "image: \"\" is not the name"},
+        {"image: /etc", "image: \"/etc\" is not the name"},
+        {"image: a b", "image: \"a b\" is not the name"},
+        {"image: 'docker-archive:x'", "image: \"docker-archive:x\" is not the name"},
+        {"image: 'tarball:x'", "image: \"tarball:x\" is not the name"},
+        {"source: {git: \"a\\nb\"}", "source: git: the value contains a line break"},
+        {"work_dir: \"a\\x7f\"", "work_dir: the value contains a line break or another control"},
+        {"work_dir: ''", "work_dir: the value is empty"},
         {"work_dir: ../x", "work_dir: \"..\""},
         {"work_dir: a/..", "work_dir: \"..\""},
         {"work_dir: a/../b", "work_dir: \"..\""},
-        {"options: {token: x}", "options: token: no option"},
-        {"options: {trainer-user: root}", "options: trainer-user: no option"},
-        {"options: {ps: '1'}", "options: ps: it is a field"},
-        {"options: {gather: \"1\\n\"}", "options: gather: it has a line break"},
-        {"options: {gather: 3}", "options: gather: a text"},
-        {"options: {no-grow: false}", "options: no-grow: a text"},
-        {"restart_policy: {master: Never}", "restart_policy: master: none of worker"},
-        {"restart_policy: {ps: 5}", "restart_policy: ps: \"\": one of Never, OnFailure"},
-        {"restart_policy: Sometimes", "restart_policy: \"Sometimes\": one of Never, OnFailure"},
-        {"clean_policy: 5", "clean_policy: \"\": one of None, Running, All"},
+        {"options: {token: x}", "options: token: not an option"},
+        {"options: {trainer-user: root}", "options: trainer-user: not an option"},
+        {"options: {ps: '1'}", "options: ps: not an option here"},
+        {"options: {gather: \"1\\n\"}", "options: gather: the value contains a line break"},
+        {"options: {gather: 3}", "options: gather: expected a string"},
+        {"options: {no-grow: false}", "options: no-grow: expected a string"},
+        {"restart_policy: {master: Never}", "restart_policy: master: expected worker"},
+        {"restart_policy: {ps: 5}",
+         "restart_policy: ps: expected one of Never, OnFailure, Always, ExitCode, found"},
+        {"restart_policy: Sometimes",
+         "restart_policy: expected one of Never, OnFailure, Always, ExitCode, found \"Sometimes\""},
+        {"clean_policy: 5", "clean_policy: expected one of None, Running, All"},
         {"backoff_limit: -1", "backoff_limit: "},
-        {"active_deadline_s: 0", "active_deadline_s: a whole number from 1 to 2592000"},
+        {"active_deadline_s: 0", "active_deadline_s: expected an integer from 1 to 2592000"},
         {"active_deadline_s: 2592001", "active_deadline_s: "},
         {"success_policy: ''", "success_policy: "},
-        {"environment: cloud", "environment: \"cloud\""},
-        {"environment: kubeflow-chief\nworkers: 2", "environment: kubeflow-chief names the only"},
-        {"environment: kubeflow-chief\nchief: true", "environment: kubeflow-chief names the only"},
-        {"environment: kubeflow-master\nworkers: 2", "environment: kubeflow-master names the"},
+        {"environment: cloud", "environment: expected one of"},
+        {"environment: kubeflow-chief\nworkers: 2",
+         "environment: kubeflow-chief requires exactly one"},
+        {"environment: kubeflow-chief\nchief: true",
+         "environment: kubeflow-chief requires exactly one"},
+        {"environment: kubeflow-master\nworkers: 2",
+         "environment: kubeflow-master requires exactly one"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char text[160];
@@ -191,7 +196,7 @@ TEST(job_file, each_bad_value_is_named)
         (void)snprintf(text, sizeof(text), "%s%s\n", name, bad[i].line);
         assert_true(is_refused(text, bad[i].part));
     }
-    assert_true(is_refused("[a]", "a mapping of fields"));
+    assert_true(is_refused("[a]", "expected a mapping of fields"));
 }
 
 TEST_IN(job_file, a_folder_may_have_points_in_its_name)
@@ -219,7 +224,7 @@ TEST_IN(job_file, numbers_of_words_and_labels_are_bounded)
     (void)reads(most);
     free(most);
     char *words = many("name: x\ncommand: [", "", 257, "]\n");
-    assert_true(is_refused(words, "command: a list of 1 to 256"));
+    assert_true(is_refused(words, "command: expected a list of 1 to 256"));
     free(words);
     char *labels = many("name: x\nrole_labels: {ps: {p: q}}\nlabels: {", ": a", 32, "}\n");
     assert_true(is_refused(labels, "labels and role_labels: more than 32"));
@@ -249,7 +254,7 @@ TEST_IN(job_file, its_bytes_are_bounded)
     (void)reads(most);
     free(most);
     char *word = long_words(1, 4097);
-    assert_true(is_refused(word, "command: [0]: it is longer than 4096"));
+    assert_true(is_refused(word, "command: [0]: the value is longer than 4096"));
     free(word);
     char *all = long_words(13, 4096);
     assert_true(is_refused(all, "more than 12288 bytes"));
@@ -297,21 +302,22 @@ TEST(job_file, text_of_a_peer_is_a_whole_job_or_refused)
     static const struct {
         const char *text, *part;
     } bad[] = {
-        {"", "the job is no JSON"},
-        {"name: x", "the job is no JSON"},
-        {"{\"name\":\"x\"", "the job is no JSON"},
-        {"{\"name\":\"x\",\"name\":\"x\"}", "the job is no JSON: duplicate object key"},
-        {"{\"name\":\"\xff\"}", "the job is no JSON"},
-        {"[]", "a mapping of fields"},
-        {"{\"command\":[\"a\"]}", "name: it is missing"},
-        {"{\"name\":\"a/b\"}", "name: 1 to 64"},
-        {"{\"name\":\"x\",\"nproc\":1e9}", "nproc: a whole number"},
-        {"{\"name\":\"x\",\"workers\":{\"min\":2,\"max\":1}}", "workers: N, "},
-        {"{\"name\":\"x\",\"source\":{\"bundle\":\"src\"}}", "source: a bundle is named by"},
-        {"{\"name\":\"x\",\"source\":{\"git\":\"u\"}}", "source: git needs a whole commit"},
+        {"", "the job is not valid JSON"},
+        {"name: x", "the job is not valid JSON"},
+        {"{\"name\":\"x\"", "the job is not valid JSON"},
+        {"{\"name\":\"x\",\"name\":\"x\"}", "the job is not valid JSON: duplicate object key"},
+        {"{\"name\":\"\xff\"}", "the job is not valid JSON"},
+        {"[]", "expected a mapping of fields"},
+        {"{\"command\":[\"a\"]}", "name: missing"},
+        {"{\"name\":\"a/b\"}", "name: expected 1 to 64"},
+        {"{\"name\":\"x\",\"nproc\":1e9}", "nproc: expected an integer"},
+        {"{\"name\":\"x\",\"workers\":{\"min\":2,\"max\":1}}", "workers: expected N, "},
+        {"{\"name\":\"x\",\"source\":{\"bundle\":\"src\"}}", "source: bundle: expected a digest"},
+        {"{\"name\":\"x\",\"source\":{\"git\":\"u\"}}", "source: ref: expected a full commit ID"},
         {"{\"name\":\"x\",\"source\":{\"git\":\"u\",\"ref\":\"" DIGITS "\"}}",
-         "source: git needs a whole commit"},
-        {"{\"name\":\"x\",\"options\":{\"trainer-user\":\"root\"}}", "options: trainer-user: no"},
+         "source: ref: expected a full commit ID"},
+        {"{\"name\":\"x\",\"options\":{\"trainer-user\":\"root\"}}",
+         "options: trainer-user: not an option"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         if (!strstr(refused(bad[i].text), bad[i].part)) {

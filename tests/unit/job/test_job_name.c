@@ -75,9 +75,9 @@ TEST_IN(job_name, is_no_longer_than_a_name_may_be)
     name = made(text, first);
     assert_int_equal(strlen(name), 58 + JOB_NAME_RANDOM);
     (void)snprintf(text, sizeof(text), "generate_name: '0%s'", most);
-    assert_true(is_refused(text, "at most 58 of them begin one"));
-    assert_true(is_refused("generate_name: ''", "at most 58 of them begin one"));
-    assert_true(is_refused("generate_name: 5", "at most 58 of them begin one"));
+    assert_true(is_refused(text, "expected at most 58 characters"));
+    assert_true(is_refused("generate_name: ''", "expected at most 58 characters"));
+    assert_true(is_refused("generate_name: 5", "expected at most 58 characters"));
 }
 
 TEST_IN(job_name, each_random_byte_counts_and_it_is_made_anew_where_it_is_taken)
@@ -97,7 +97,7 @@ TEST_IN(job_name, each_random_byte_counts_and_it_is_made_anew_where_it_is_taken)
 TEST_IN(job_name, that_is_said_is_the_one_it_has)
 {
     assert_false(job_name_is_wanted(reads("name: x\ngenerate_name: y")));
-    assert_true(is_refused("{}", "name: it is missing"));
-    assert_true(is_refused("workers: 3", "name: it is missing"));
-    assert_true(is_refused("name:\ncommand:\nsource:\ngenerate_name:\n", "name: it is missing"));
+    assert_true(is_refused("{}", "name: missing"));
+    assert_true(is_refused("workers: 3", "name: missing"));
+    assert_true(is_refused("name:\ncommand:\nsource:\ngenerate_name:\n", "name: missing"));
 }

@@ -466,12 +466,12 @@ TEST_IN(pool, job_that_is_no_job_file_with_its_name_is_refused)
     static const struct {
         const char *spec, *sentence;
     } cases[] = {
-        {"{]", "bad_request: the job is no JSON"},
-        {"[]", "bad_request: a mapping of fields"},
-        {"{\"command\": [\"a\"]}", "bad_request: name: it is missing"},
+        {"{]", "bad_request: the job is not valid JSON"},
+        {"[]", "bad_request: expected a mapping of fields"},
+        {"{\"command\": [\"a\"]}", "bad_request: name: missing"},
         {"{\"name\": \"other\"}", "bad_request: name: the job has another name"},
-        {"{\"name\": \"j\", \"name\": \"j\"}", "bad_request: the job is no JSON: duplicate"},
-        {"{\"name\": \"j\", \"x\": \"\\u0000\"}", "bad_request: the job is no JSON"},
+        {"{\"name\": \"j\", \"name\": \"j\"}", "bad_request: the job is not valid JSON: duplicate"},
+        {"{\"name\": \"j\", \"x\": \"\\u0000\"}", "bad_request: the job is not valid JSON"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_has(server_order((struct tfe_msg){.type = MSG_SUBMIT,
@@ -480,11 +480,11 @@ TEST_IN(pool, job_that_is_no_job_file_with_its_name_is_refused)
     }
     struct submitted spec = spec_of("j", 1, 1);
     spec.fields = "'source': {'bundle': 'abc'}";
-    assert_has(server_submit(spec), "bad_request: source: a bundle is named by its digest");
+    assert_has(server_submit(spec), "bad_request: source: bundle: expected a digest");
     spec.fields = "'source': {'git': 'https://host/repository', 'ref': 'main'}";
-    assert_has(server_submit(spec), "bad_request: source: git needs a whole commit");
+    assert_has(server_submit(spec), "bad_request: source: ref: expected a full commit ID");
     spec.fields = "'options': {'trainer-user': 'root'}";
-    assert_has(server_submit(spec), "bad_request: options: trainer-user: no option");
+    assert_has(server_submit(spec), "bad_request: options: trainer-user: not an option");
     assert_string_equal(state_of("j"), "gone");
 }
 
