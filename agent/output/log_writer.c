@@ -223,9 +223,15 @@ static void on_lost(void *ctx, const struct output_record *record, size_t offset
     }
     uint32_t lines =
         output_count_lines(record->bytes + record->n_in_part, record->n - record->n_in_part);
+    if (lines == 0) {
+        return;
+    }
+    if (target->lost.mid_line) {
+        lines--; /* the record continues a line that is counted */
+    }
     target->lost.lines += lines;
-    target->lost.mid_line = lines && record->bytes[record->n - 1] != '\n';
-    if (lines) {
+    target->lost.mid_line = record->bytes[record->n - 1] != '\n';
+    if (lines > 0) {
         loss_add(&w->loss_report, lines, "the disk is slower than the trainers, or hangs");
     }
 }

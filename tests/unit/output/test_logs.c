@@ -361,7 +361,7 @@ TEST_IN(logs, a_slow_disk_loses_nothing)
     assert_int_equal(lost, 0);
 }
 
-/* The disk hangs while a line is printed in two parts, the first of which is lost. */
+/* The disk hangs while a line is printed in three parts, the first two of which are lost. */
 TEST_IN(logs, a_line_whose_beginning_was_lost_is_lost_as_a_whole)
 {
     struct log_writer *w = writer(0);
@@ -371,7 +371,8 @@ TEST_IN(logs, a_line_whose_beginning_was_lost_is_lost_as_a_whole)
     for (size_t i = 0; i < LOG_QUEUE_MAX / sizeof(long_line) + 2; i++) {
         print_long(other);
     }
-    output_ring_add(&ring, file, RECORD_PART, clock_wall(), "begin", 5, 0);
+    output_ring_add(&ring, file, RECORD_PART, clock_wall(), "be", 2, 0);
+    output_ring_add(&ring, file, RECORD_PART, clock_wall(), "gin", 3, 0);
     for (size_t i = 0; i < OUTPUT_RING_BYTES / sizeof(long_line); i++) {
         print_long(other);
     }
