@@ -68,7 +68,7 @@ static _Noreturn void become(const struct child_process_config *config, int out,
     sigemptyset(&none);
     (void)setsid();
     if (null < 0 || dup2(null, 0) != 0 || dup2(out, 1) != 1 ||
-        dup2(config->ignores_stderr ? null : out, 2) != 2) {
+        (!config->shares_stderr && dup2(config->ignores_stderr ? null : out, 2) != 2)) {
         _exit(127);
     }
     if ((config->directory && trainer_user_enter(config->directory) != 0) ||

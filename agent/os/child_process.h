@@ -31,6 +31,7 @@ struct child_process_config {
     bool as_trainer;         /* run as the trainers' user (trainer_user.h) */
     const char *directory;   /* working directory, entered with that user's rights; NULL for none */
     bool ignores_stderr;     /* take the last line from stdout alone */
+    bool shares_stderr;      /* stderr is that of this process, for log entries of run() */
     const char *line_prefix; /* a line with this prefix counts as the last one; NULL for none */
     uint32_t limit_ms;       /* 0 for no limit */
     /* Called once from the event loop when the child has ended. May call child_process_free(). */

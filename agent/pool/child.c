@@ -212,8 +212,11 @@ static void clear(void *ctx)
 static void clear_away(struct pool_child *c)
 {
     struct tfe_reason reason;
-    const struct child_process_config config = {
-        .base = c->options.base, .run = clear, .ended = on_cleared, .ctx = c};
+    const struct child_process_config config = {.base = c->options.base,
+                                                .run = clear,
+                                                .shares_stderr = true,
+                                                .ended = on_cleared,
+                                                .ctx = c};
     child_process_free(c->cleanup);
     c->cleanup = NULL;
     if (child_process_start(&config, &c->cleanup, &reason)) {

@@ -1,6 +1,7 @@
 /* agent/pool/files.c: implementation of files.h. */
 #include "agent/pool/files.h"
 
+#include <event2/event.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "agent/pool/unpack.h"
 #include "common/archive/archive.h"
 #include "common/base/heap.h"
+#include "common/base/timer.h"
 #include "common/job/job_file.h"
 
 /* Timeouts for a clone of a large repository over a slow line, and for unpacking. */
@@ -29,7 +31,8 @@ struct files {
     int bundle;          /* descriptor of the bundle, or -1 */
     /* prepares the files, then clears the directory if that failed; NULL before */
     struct child_process *process;
-    bool is_clearing; /* the process clears the directory */
+    bool is_clearing;    /* the process clears the directory */
+    struct event *fails; /* reports a failure if there is no process to clear the directory */
     bool is_ready;
     struct tfe_reason reason; /* error, or "" if none so far */
 };
@@ -132,25 +135,37 @@ static void clear(void *ctx)
 
 /* --- lifetime --- */
 
+static void report_failure(struct files *f)
+{
+    f->options.failed(f->options.ctx, f->reason.text);
+}
+
 static void on_cleared(void *ctx, const struct child_process_result *result)
 {
-    struct files *f = ctx;
-    f->options.failed(f->options.ctx, f->reason.text);
+    report_failure(ctx);
+}
+
+static void on_fails(evutil_socket_t fd, short what, void *ctx)
+{
+    report_failure(ctx);
 }
 
 /* Clears the directory in a child process, because there may be many files. */
 static void fail(struct files *f)
 {
     struct tfe_reason reason;
-    const struct child_process_config config = {
-        .base = f->options.base, .run = clear, .ended = on_cleared, .ctx = f};
+    const struct child_process_config config = {.base = f->options.base,
+                                                .run = clear,
+                                                .shares_stderr = true,
+                                                .ended = on_cleared,
+                                                .ctx = f};
     fetch_free(f->fetch);
     f->fetch = NULL;
     child_process_free(f->process);
     f->process = NULL;
     f->is_clearing = true;
     if (child_process_start(&config, &f->process, &reason)) {
-        on_cleared(f, NULL);
+        timer_after(f->fails, 0); /* not from here, which may be files_new */
     }
 }
 
@@ -215,6 +230,8 @@ struct files *files_new(const struct files_options *options)
     const char *digest = job_source(options->job, "bundle");
     struct files *f = must_alloc(sizeof *f);
     *f = (struct files){.options = *options, .bundle = -1};
+    f->fails = evtimer_new(options->base, on_fails, f);
+    must_succeed(f->fails);
     if (digest) {
         snprintf(f->digest, sizeof f->digest, "%s", digest);
         const struct fetch_options fetch = {.base = options->base,
@@ -236,6 +253,7 @@ void files_free(struct files *f)
     if (f) {
         fetch_free(f->fetch);
         child_process_free(f->process);
+        event_drop(&f->fails);
         free(f);
     }
 }

@@ -124,7 +124,7 @@ def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
     code.write_text(LEAVES)
     cores = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, cores[1]))
-    pool.start(2, env={"MACHINE": "kept"})
+    nodes = pool.start(2, env={"MACHINE": "kept"})
     resource.setrlimit(resource.RLIMIT_CORE, cores)
     pool.wait_free(2)
     for name, secret in (("one", {"--env=SECRET=of one", "--env=TF_X=1"}), ("two", set())):
@@ -145,6 +145,7 @@ def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
             assert not pathlib.Path(f["tmp"]).exists() or f["tmp"] == os.environ.get("TMPDIR")  # the machine's common folder
             assert not is_alive(f["pid"]) and not is_alive(f["child"])
             assert not pathlib.Path(f"/dev/shm/{mark}-{name}-{f['pid']}").exists()
+    assert sum(node.stderr().count(f"event=shared_memory_removed name={mark}") for node in nodes) == 4
 
 
 def test_what_the_cloud_says_of_a_node_is_shown_and_the_chief_has_a_machine_that_lasts(pool, clouds, ctl):
