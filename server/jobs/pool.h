@@ -144,6 +144,8 @@ struct pool_counts {
 };
 /* Counts the nodes of the pool and its queue. */
 void pool_count(struct pool *p, struct pool_counts *ret);
+/* Returns how many submitted jobs the core does not know, because no agent has joined them. */
+uint32_t pool_count_unjoined(const struct pool *p);
 
 /* Returns true if the job was submitted and is not over, or has pool nodes. */
 bool pool_holds(const struct pool *p, const char *job);

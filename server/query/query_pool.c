@@ -239,3 +239,15 @@ void pool_count(struct pool *p, struct pool_counts *ret)
         }
     }
 }
+
+uint32_t pool_count_unjoined(const struct pool *p)
+{
+    const struct pool_job *job;
+    struct msg_status_job row;
+    uint32_t n = 0;
+    TAILQ_FOREACH(job, &p->jobs, link)
+    {
+        n += !job->is_gone && rdzv_find_job(p->config.core, job->name.text, &row) != 0;
+    }
+    return n;
+}

@@ -2,6 +2,7 @@
  * rests after failed starts, deadlines of jobs, and writes that fail. tests/e2e/test_pool_server.py
  * has the rest. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/server/pool_fixture.h"
@@ -350,6 +351,34 @@ TEST_IN(pool, nodes_and_jobs_are_counted_by_state)
 }
 
 /* --- restart of the server -------------------------------------------------------------------- */
+
+/* Returns the value of a metric without labels, as GAUGES reports it. */
+static double gauge_of(const char *name)
+{
+    struct rows *rows;
+    struct tfe_msg msg;
+    double value = -1;
+    assert_int_equal(rows_gauges(server.all, &rows), 0);
+    while (rows_next(rows, &msg) == 0 && msg.type == MSG_GAUGE) {
+        value = strcmp(msg.u.gauge.name, name) == 0 ? msg.u.gauge.value : value;
+    }
+    assert_int_equal(msg.type, MSG_STATUS_END);
+    rows_free(rows);
+    return value;
+}
+
+TEST_IN(pool, gauges_count_each_job_once_and_read_no_jobs_text)
+{
+    server_place(spec_of("a", 1, 1));
+    assert_string_equal(server_submit(spec_of("b", 1, 1)), "done"); /* unknown to the core */
+    agents_run("a", 1);
+    free(server.pool->shown);
+    server.pool->shown = NULL;
+    assert_int_equal((int)gauge_of("tfe_jobs"), 2);
+    assert_int_equal((int)gauge_of("tfe_leases"), 1);
+    assert_int_equal((int)gauge_of("tfe_nodes_connected"), 1);
+    assert_null(server.pool->shown);
+}
 
 TEST_IN(pool, restarted_server_has_its_jobs_their_nodes_and_the_rest_of_a_ttl)
 {
