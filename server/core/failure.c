@@ -58,7 +58,7 @@ static void set_error(struct failure *f, const struct job *job, const struct msg
     text_init(&text, f->error, sizeof(f->error));
     if (is_hang(exited)) {
         const uint32_t s = job->spec.finish_idle_ms / 1000;
-        text_addf(&text, "ended after %u %s without a sign of life, while others had ended well",
+        text_addf(&text, "ended after %u %s without activity, while other trainers had succeeded",
                   s < 120 ? s : s / 60, s < 120 ? "s" : "min");
         return;
     }

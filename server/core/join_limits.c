@@ -76,9 +76,11 @@ static bool has_too_many_jobs(struct rdzv *r)
         return false;
     }
     text_setf(r->sentence, sizeof(r->sentence),
-              is_full ? "this server remembers %u jobs and takes no more names%s%s"
-                      : "this token has opened %u jobs, as many as it may%s%s",
-              is_full ? CORE_JOBS_MAX : limit, idle ? "; one that is over makes room now: " : "",
+              is_full ? "cannot open the job: the server holds %u jobs, its maximum%s%s"
+                      : "cannot open the job: this token has opened %u jobs, its maximum "
+                        "(--max-jobs-per-token)%s%s",
+              is_full ? CORE_JOBS_MAX : limit,
+              idle ? "; try again: this finished job is being forgotten: " : "",
               idle ? idle->name.text : "");
     if (idle) {
         persist_forget(r, idle);
@@ -107,13 +109,14 @@ bool join_limit_is_reached(struct rdzv *r, const struct job *job)
     const uint32_t limit = max_nodes_of(r, &holder);
     if (r->n_leases >= r->config.max_nodes) {
         text_setf(r->sentence, sizeof(r->sentence),
-                  "the server has no room for more agents than %u; raise its limit of open files",
+                  "too many agents: the server accepts at most %u (raise its limit of open files)",
                   r->config.max_nodes);
         return true;
     }
     if (limit != 0 && r->n_leases >= limit && count_nodes(r, &holder) >= limit) {
         text_setf(r->sentence, sizeof(r->sentence),
-                  "this token has %u agents, as many as it may (--max-agents-per-token)", limit);
+                  "too many agents: this token has %u, its maximum (--max-agents-per-token)",
+                  limit);
         return true;
     }
     return !job && has_too_many_jobs(r);

@@ -327,7 +327,7 @@ bool mass_loss_postpones(struct rdzv *r, struct node *node)
         mass_loss->mass_until = lease_end_from(r, job, r->now);
         send_trace(r, TRACE_MASS_LOSS, job, node,
                    (uint64_t)tfe_mono_sub(mass_loss->mass_until, r->now),
-                   "more than half of the members are silent, waiting another lease");
+                   "more than half of the members are silent; the leases are extended once");
     }
     if (tfe_mono_before(r->now, mass_loss->mass_until)) {
         lease_hold(r, node, mass_loss->mass_until);

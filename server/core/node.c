@@ -254,8 +254,8 @@ void ready_set_memory(struct node *node, const struct msg_memory *memory)
 static void refuse(struct rdzv *r, struct node *node, const char *other, const char *own)
 {
     text_setf(r->sentence, sizeof(r->sentence),
-              "job %s has TensorFlow %s on its other nodes, this one has %s: all of a job need the "
-              "same",
+              "TensorFlow versions differ: the other nodes of job %s have %s, this node has %s "
+              "(install the same version on all nodes)",
               node->job->name.text, other, own);
     node_refuse(r, node, REFUSAL_VERSION_MISMATCH);
 }

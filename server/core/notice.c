@@ -120,7 +120,7 @@ void drain_end(struct rdzv *r, struct node *node)
     send_trace(r, TRACE_NODE_LEFT, node->job, node, 0, node->name);
     node_remove(r, node);
     send_finish(r, session, RESULT_DRAINED, node->job->run.number,
-                "this node was drained by an operator; its job goes on without it");
+                "this node was drained by an operator; its job continues without it");
 }
 
 void drain_end_all(struct rdzv *r, struct job *job)

@@ -104,7 +104,7 @@ static bool refused_key(struct rdzv *r, uint32_t session, struct job *job,
         return false;
     }
     text_setf(r->sentence, sizeof(r->sentence),
-              "job %s is in run %u%s%s: run %s can begin once that has ended", job->name.text,
+              "job %s is in run %u%s%s: run %s can begin after that run has ended", job->name.text,
               job->run.number, job->run.key.text[0] ? ", " : "", job->run.key.text, join->run_key);
     refuse(r, session, REFUSAL_LIMIT_REACHED, r->sentence);
     return true;
@@ -133,7 +133,7 @@ static bool refused_late(struct rdzv *r, uint32_t session, struct job *job,
     struct text text;
     text_init(&text, r->sentence, sizeof(r->sentence));
     run_describe(&text, job, &last);
-    text_add(&text, "; it takes no other script: use --new-run, or another --job name");
+    text_add(&text, "; this node has a different script (use --new-run or another --job name)");
     refuse(r, session, REFUSAL_JOB_FINISHED, r->sentence);
     return true;
 }
@@ -145,8 +145,8 @@ static bool refused_gone(struct rdzv *r, uint32_t session, const struct job *job
     if (!job->persist.is_gone) {
         return false;
     }
-    text_setf(r->sentence, sizeof(r->sentence),
-              "job %s is being forgotten: it can begin anew at once", job->name.text);
+    text_setf(r->sentence, sizeof(r->sentence), "job %s is being forgotten: try again",
+              job->name.text);
     refuse(r, session, REFUSAL_LIMIT_REACHED, r->sentence);
     return true;
 }
@@ -195,7 +195,7 @@ static bool refused(struct rdzv *r, uint32_t session, struct job *job, const str
     text_addf(&text, "job %s was opened with", job->name.text);
     bool has_roles = layout_has_roles(&job->spec) || layout_has_roles(&join->spec);
     add_sizes(&text, &job->spec, has_roles);
-    text_add(&text, ", this node asks for");
+    text_add(&text, ", this node requests");
     add_sizes(&text, &join->spec, has_roles);
     refuse(r, session, REFUSAL_SIZE_MISMATCH, r->sentence);
     return true;
@@ -228,11 +228,10 @@ static void raise_epoch(struct rdzv *r, const struct node *by)
     uint64_t seen = by->highest_epoch;
     if (!epoch_raise_number(job, seen)) {
         if (seen > job->epoch.highest) {
-            text_setf(
-                r->sentence, sizeof(r->sentence),
-                "it reports epoch %llu, which is far above this job's own: it joins no epoch up "
-                "to that number",
-                (unsigned long long)seen);
+            text_setf(r->sentence, sizeof(r->sentence),
+                      "it reports epoch %llu, which is far above this job's epoch: it joins only "
+                      "epochs above that number",
+                      (unsigned long long)seen);
             send_trace(r, TRACE_NODE_REFUSED, job, by, seen, r->sentence);
         }
         return;
@@ -299,8 +298,8 @@ static void add_pinned(struct text *text, struct job *job, const struct node *ne
     if (n > replicas && other) {
         const char *role = msg_task_name(newcomer->role);
         text_addf(text,
-                  "%s--role %s: job %s has %u of them, and %u nodes are pinned to that, %s among "
-                  "them: a node without a slot waits as a spare until one of the others is lost",
+                  "%s--role %s: job %s has %u replicas of this role and %u nodes pinned to it, "
+                  "including %s: a node without a slot waits as a spare until another one is lost",
                   text->n ? "; " : "", role, job->name.text, replicas, n, other->name);
     }
 }
@@ -312,17 +311,16 @@ static const char *ignored_options(struct rdzv *r, struct job *job, const struct
     struct text text;
     text_init(&text, r->welcome, sizeof(r->welcome));
     if (join->new_run && !job->run.is_new) {
-        text_addf(&text,
-                  "--new-run begins no run: run %u of job %s is not over, this node joins it",
+        text_addf(&text, "--new-run is ignored: run %u of job %s has not ended; this node joins it",
                   job->run.number, job->name.text);
     }
     if (join->spec.min_nodes != job->spec.min_nodes ||
         join->spec.max_nodes != job->spec.max_nodes) {
-        text_addf(&text, "%san operator has given job %s the sizes %u:%u, --nnodes does not count",
+        text_addf(&text, "%s--nnodes is ignored: an operator has set the sizes of job %s to %u:%u",
                   text.n ? "; " : "", job->name.text, job->spec.min_nodes, job->spec.max_nodes);
     }
     if (join->spec.n_ps != job->spec.n_ps) {
-        text_addf(&text, "%san operator has given job %s %u ps, --ps does not count",
+        text_addf(&text, "%s--ps is ignored: an operator has set the ps of job %s to %u",
                   text.n ? "; " : "", job->name.text, job->spec.n_ps);
     }
     add_pinned(&text, job, node);
@@ -540,7 +538,7 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
         node_detach(r, node);
         if (older != NO_SESSION) {
             send_refused(r, older, REFUSAL_NODE_REPLACED,
-                         "this node has joined again on a newer connection");
+                         "this node has joined on a newer connection");
         }
         node_attach(r, node, session);
         send_trace(r, TRACE_NODE_BACK, node->job, node, 0, node->name);

@@ -38,7 +38,7 @@ void on_lease_over(struct rdzv *r, struct node *node)
         return;
     }
     struct job *job = node->job;
-    send_trace(r, TRACE_NODE_LOST, job, node, 0, "its lease is over");
+    send_trace(r, TRACE_NODE_LOST, job, node, 0, "its lease expired");
     verdict_excuse(r, node);
     if (node_is_connected(node)) {
         /* An agent that was frozen finds this in its socket and stops at once. */
@@ -148,7 +148,7 @@ void on_written(struct rdzv *r, struct job *job, const struct rdzv_event *event)
 {
     if (event->conflict) {
         send_action(r, RDZV_EXIT)->sentence =
-            "another server writes to the same store: this one ends, trainers go on";
+            "the database was taken over by another server: this server exits, training continues";
     } else if (event->type == RDZV_PERSISTED ? persist_handle_done(job, event->sequence)
                                              : persist_handle_failure(r, job, event->sequence)) {
         job_touch(job);

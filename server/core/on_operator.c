@@ -61,17 +61,18 @@ static bool can_have_ps(struct rdzv *r, const struct job *job, uint32_t min, uin
     text_init(&text, r->sentence, sizeof(r->sentence));
     text_addf(&text, "job \"%s\" cannot have %u ps now: ", job->name.text, n_ps);
     if (job->spec.n_ps == 0) {
-        text_add(&text, "it was opened without any (--ps)");
+        text_add(&text, "it was opened without ps (--ps)");
     } else if (n_ps == 0 || n_ps > MSG_NODES_MAX) {
-        text_addf(&text, "a job that has ps has from 1 to %u", MSG_NODES_MAX);
+        text_addf(&text, "a job with ps has from 1 to %u", MSG_NODES_MAX);
     } else if (job->state != JOB_RUNNING) {
-        text_addf(&text, "it is %s, and their number changes at a checkpoint of a running epoch",
+        text_addf(&text,
+                  "it is %s, and the number of ps changes only at a checkpoint of a running epoch",
                   job_state_name(job->state));
     } else if (!job->progress.partitioned) {
-        text_add(&text, "its script has no partitioner (tfe.strategy(partitioner=...)) that would "
-                        "make its checkpoints fit, or has not come to it yet");
+        text_add(&text, "its script has not created a partitioner (tfe.strategy(partitioner=...)), "
+                        "which its checkpoints need");
     } else if (!layout_would_suffice(job, min, n_ps)) {
-        text_addf(&text, "of the nodes that are here too few may be ps, beside%s %u worker%s",
+        text_addf(&text, "too few connected nodes can be ps in addition to%s %u worker%s",
                   job->spec.chief ? " a chief and" : "", min, min == 1 ? "" : "s");
     } else {
         return true;

@@ -470,14 +470,14 @@ bool plan_describe_hold(const struct rdzv *r, const struct job *job, struct text
     if (job->spec.no_grow || !has_no_safe_state(r, job) || !can_add_worker(job)) {
         return false;
     }
-    text_add(text, "no checkpoint of this training was seen, ");
+    text_add(text, "this training has not reported a checkpoint: ");
     if (job->epoch.is_adopted) { /* the start of an adopted epoch is unknown */
         text_add(text, "all its work");
     } else {
         text_addf(text, "%u %s of work", lost_s < 120 ? lost_s : lost_s / 60,
                   lost_s < 120 ? "s" : "min");
     }
-    text_addf(text, " would be done again; `tfe-ctl grow %s` does it now", job->name.text);
+    text_addf(text, " would be repeated (`tfe-ctl grow %s` grows the job anyway)", job->name.text);
     return true;
 }
 

@@ -77,7 +77,7 @@ int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join
 {
     struct rebuild *rebuild = &job->rebuild;
     if (!rebuild->placeholder) {
-        rebuild->placeholder = node_new(r, "unknown", "not heard of", join->spec.nproc);
+        rebuild->placeholder = node_new(r, "unknown", "not reported", join->spec.nproc);
         if (!rebuild->placeholder) {
             return TFE_ENOMEM;
         }

@@ -21,40 +21,40 @@
     X(NODE_UNREACHED, "node_unreached", WARN, "for_ms", "tried",                                   \
       "%N is not reached at %T so far") /* ms since the first try */                               \
     X(NODE_DEAD, "node_dead", WARN, NULL, "by",                                                    \
-      "all that %N ran is proven dead, by %T") /* text: who proved it */                           \
+      "all processes of %N have ended, as proven by %T") /* text: who proved it */                 \
     X(NODE_SUSPECT, "node_suspect", WARN, NULL, NULL,                                              \
-      "%N has lost its connection without a goodbye: its lease runs")                              \
+      "%N disconnected without GOODBYE: it is lost when its lease expires")                        \
     X(NODE_LOST, "node_lost", WARN, NULL, "reason",                                                \
       "%N is lost: %T")                                        /* lease over, or left out */       \
     X(NODE_LEFT, "node_left", INFO, NULL, NULL, "%N has left") /* GOODBYE, or drained */           \
     X(NODE_EXITED, "node_exited", INFO, "code", "tail", NULL)  /* or 128 + signal */               \
     X(WORKER_RESTART, "worker_restart", INFO, "number", NULL,                                      \
-      "the trainer of %N is started again, time %n in epoch %E, which goes on")                    \
+      "the trainer of %N restarts, restart %n in epoch %E, which continues")                       \
     X(WORKER_MISSING, "worker_missing", WARN, "workers", "reason",                                 \
-      "epoch %E goes on without the worker on %N (%T)%w") /* number: remaining workers */          \
+      "epoch %E continues without the worker on %N (%T)%w") /* number: remaining workers */        \
     X(WORKER_DONE, "worker_done", INFO, "workers", NULL,                                           \
       "the worker on %N has ended with exit status 0%w")                                           \
     X(EVALUATOR, "evaluator", INFO, "number", "state",                                             \
       "the evaluator, at %N, %T") /* number of the restart */                                      \
     X(NODE_QUARANTINED, "node_quarantined", WARN, "ms", "verdict",                                 \
-      "%N is kept out for %d, its trainers fail while others' do not (%T)")                        \
+      "%N is quarantined for %d: its trainers fail while those of other nodes do not (%T)")        \
     X(NODE_REFUSED, "node_refused", WARN, NULL, "reason", "%N was refused: %T")                    \
     X(LISTENING, "node_listening", DEBUG, "ms", NULL, NULL) /* ms since START; 0 if unknown */     \
     X(SWITCH, "switch", INFO, NULL, "cause", "epoch %E ends (%T)") /* cause of the next epoch */   \
     X(EPOCH, "epoch", INFO, "members", "cause", "epoch %E begins with %n nodes (%T)")              \
     X(REBUILT, "rebuilt", WARN, "members", NULL,                                                   \
-      "epoch %E was put together again, from the word of %n nodes")                                \
+      "epoch %E was rebuilt from the reports of %n nodes")                                         \
     X(WAIT_FENCE, "wait_fence", WARN, "ms", NULL,                                                  \
-      "the next epoch waits up to %d, until the trainers of a lost node must have ended")          \
+      "the next epoch waits up to %d for the fence of a lost node's trainers")                     \
     X(MASS_LOSS, "mass_loss", ERROR, "held_ms", "reason",                                          \
-      "nothing is decided for %d: %T") /* time the leases are held */                              \
+      "leases are held for %d: %T") /* time the leases are held */                                 \
     X(VERDICT, "verdict", INFO, "failed_epochs", "verdict",                                        \
       "verdict: the trainer of %N %V")                    /* number: consecutive epochs */         \
     X(RESTARTS, "restarts", INFO, "used", "reason", NULL) /* text: why it decreased */             \
     X(WRITE_FAILED, "write_failed", ERROR, "again_in_ms", NULL,                                    \
-      "what the next epoch needs could not be written; again in %d")                               \
+      "cannot write the record of the next epoch; next try in %d")                                 \
     X(LINGERS, "lingers", INFO, NULL, NULL,                                                        \
-      "the job has succeeded, and what still runs goes on until it ends")                          \
+      "the job has succeeded; the remaining trainers run until they end")                          \
     X(JOB_FINISHED, "job_finished", INFO, NULL, "reason", NULL)                                    \
     X(NODE_DRAINING, "node_draining", INFO, NULL, "name", NULL)        /* operator's command */    \
     X(NODE_EVICTED, "node_evicted", WARN, NULL, "name", NULL)          /* operator's command */    \
@@ -65,11 +65,11 @@
       "%N, rank %n, does not use the cluster that TF_CONFIG gives it: it neither listens at its "  \
       "address nor is connected to rank 0, and trains alone")                                      \
     X(NODE_STAYS, "node_stays", INFO, NULL, "name",                                                \
-      "%N does not go away after all") /* its notice was withdrawn */                              \
-    X(SAVE, "save", INFO, "number", NULL, "the scripts are asked for a checkpoint")                \
+      "the termination notice of %N was withdrawn") /* its notice was withdrawn */                 \
+    X(SAVE, "save", INFO, "number", NULL, "a checkpoint is requested from the scripts")            \
     X(GROWTH_WAITS, "growth_waits", INFO, NULL, "reason", "growth %T") /* no checkpoint seen */    \
     X(SAVED, "saved", INFO, "after_ms", NULL,                                                      \
-      "the scripts have saved one, %d after they were asked")
+      "the scripts have saved a checkpoint, %d after the request")
 
 enum rdzv_trace_kind {
 #define RDZV_TRACE_ENUM(NAME, name, level, number, text, sentence) TRACE_##NAME,

@@ -237,10 +237,10 @@ static void write_outcome(const struct job *job, const struct node *node, enum v
                   "; not retried: %s failed before training began (--retry-start retries)",
                   job->epoch.n_slots > 1 ? "every rank" : "it");
     } else if (verdict == VERDICT_UNRECOVERABLE) {
-        text_setf(ret, cap, "; not retried: by this exit code the script rules a restart out");
+        text_setf(ret, cap, "; not retried: this exit code of the script forbids a restart");
     } else if (is_permanent) {
         const enum tfe_task task = layout_task(job, node->slot.index);
-        text_setf(ret, cap, "; a %s of this job does not start again (restart policy %s)",
+        text_setf(ret, cap, "; not retried: a %s of this job has restart policy %s",
                   msg_task_name(task),
                   msg_restart_policy_name((enum tfe_restart_policy)job_restart_policy(
                       job->spec.restart_policies, task)));

@@ -370,9 +370,9 @@ static bool for_restart(const struct rdzv *r, const struct job *job, struct text
     *ret_ms = ms_of(tfe_mono_sub(until, r->now));
     /* A charge above the budget stands until the verdict fails the job or takes the charge back. */
     if (job->budget.used > job->spec.max_restarts) {
-        text_add(text, "waiting to see whether a lost machine explains the last failure");
+        text_add(text, "waiting to determine whether a lost node explains the last failure");
     } else {
-        text_addf(text, "restart %u of %u comes after a pause", job->budget.used,
+        text_addf(text, "waiting for the pause before restart %u of %u", job->budget.used,
                   job->spec.max_restarts);
     }
     return true;
@@ -437,15 +437,15 @@ static bool for_a_slot(const struct rdzv *r, const struct job *job, const struct
     if (node->is_unfit) {
         text_add(text, "not ready: a check of its machine fails");
     } else if (!node_is_ready(node)) {
-        text_addf(text, "getting ready, while %u node%s", n, n == 1 ? " trains" : "s train");
+        text_addf(text, "getting ready while %u node%s", n, n == 1 ? " trains" : "s train");
     } else if (node->has_role && node->role == TASK_PS && job->epoch.n_ps < job->spec.n_ps) {
         text_addf(text, "spare: %u ps serve, and %u from the job's next checkpoint on",
                   job->epoch.n_ps, job->spec.n_ps);
     } else if (node->has_role && node->role != TASK_WORKER) {
         uint32_t replicas = layout_replicas_of(&job->spec, node->role);
         text_addf(text,
-                  "spare: the job has the %u %s that it wants, and this node (--role) is "
-                  "nothing else: it has a place once one of them is lost",
+                  "spare: the job has its %u %s, the only role of this node (--role): it gets a "
+                  "slot when one of them is lost",
                   replicas, msg_task_name(node->role));
     } else if (workers_running(job) >= job->spec.max_nodes) {
         text_addf(text, "spare: %u of %u are training", n, limit);
@@ -458,9 +458,9 @@ static bool for_a_slot(const struct rdzv *r, const struct job *job, const struct
             *ret_ms = ms_of(tfe_mono_sub(job->fence.run_until, r->now));
             text_add(text, "the job grows once earlier trainers must have ended (fence)");
         } else if (job->progress.ends) {
-            text_add(text, "and one has begun to end well: the job does not grow any more");
+            text_add(text, "and a trainer has begun to end: the job no longer grows");
         } else if (!plan_describe_hold(r, job, text)) {
-            text_add(text, "the job grows when it costs little");
+            text_add(text, "the job grows when the switch costs little work");
         }
     }
     return true;
@@ -473,11 +473,11 @@ static void for_rank0(const struct rdzv *r, const struct job *job, struct text *
     const struct node *chief = layout_chief(job);
     uint32_t n = job->success.n_ended;
     struct tfe_mono hangs_at = success_hangs_at(job);
-    text_addf(text, "%u %s ended well, and rank 0 on %s goes on", n,
+    text_addf(text, "%u %s ended with exit status 0, and rank 0 on %s still runs", n,
               n == 1 ? "other node has" : "other nodes have", chief->name);
     if (!tfe_mono_is_never(hangs_at) && !is_past(r, hangs_at)) {
         int64_t idle_ms = tfe_mono_sub(r->now, chief->slot.idle_since);
-        text_addf(text, "; it has shown no sign of life for %u s, and is ended without any",
+        text_addf(text, "; it has shown no activity for %u s and is stopped if it shows none",
                   ms_of(idle_ms) / 1000);
         *ret_ms = ms_of(tfe_mono_sub(hangs_at, r->now));
     }
@@ -490,7 +490,7 @@ static bool for_the_end(const struct rdzv *r, const struct job *job, struct text
     const struct success *success = &job->success;
     uint32_t needed = layout_needed_successes(job);
     if (success->is_here && job->spec.linger) {
-        text_add(text, "the job has succeeded, and waits until what still runs has ended");
+        text_add(text, "the job has succeeded and waits for the remaining trainers to end");
         return true;
     }
     if (success->n_ended > 0 && needed == 1 && !success->is_here) {
@@ -498,7 +498,8 @@ static bool for_the_end(const struct rdzv *r, const struct job *job, struct text
         return true;
     }
     if (success->n_counted > 0 && success->n_counted < needed) {
-        text_addf(text, "%u of %u workers have ended well, and it takes all of them",
+        text_addf(text,
+                  "%u of %u workers have ended with exit status 0, and the job needs all of them",
                   success->n_counted, needed);
         return true;
     }
@@ -525,7 +526,7 @@ static bool wait_describe(const struct rdzv *r, const struct job *job, const str
                for_nodes(job, &text);
     case JOB_REBUILDING:
         *ret_ms = ms_of(tfe_mono_sub(job->rebuild.until, r->now));
-        text_addf(&text, "waiting for the nodes from before this server's start");
+        text_addf(&text, "waiting for the nodes that were connected before the server restarted");
         return true;
     case JOB_RUNNING:
         if (for_the_end(r, job, &text, ret_ms)) {
@@ -585,13 +586,13 @@ const char *wait_describe_switch(struct rdzv *r, struct job *job)
         uint32_t n = ledger_add_lost(&text, job);
         uint32_t left = job->epoch.n_slots - n;
         text_add(&text, n == 1 ? " was" : " were");
-        text_addf(&text, " lost (killed, crashed or cut off); going on with %u node%s", left,
+        text_addf(&text, " lost (killed, crashed or disconnected); continuing with %u node%s", left,
                   left == 1 ? "" : "s");
         uint64_t safe;
         if (progress_safe_step(job, &safe)) {
             text_addf(&text, " from step %llu", (unsigned long long)safe);
         }
-        text_add(&text, ". What TensorFlow prints of it is a consequence");
+        text_add(&text, ". TensorFlow's error messages are a consequence");
         return n > 0 && left > 0 ? job->wait.text : NULL;
     }
     bool is_charged = b->epoch == job->epoch.number && b->is_open;

@@ -215,9 +215,9 @@ bool worker_handle_exit(struct rdzv *r, struct node *node, bool charged, bool by
         bool can = can_lose(r, node);
         if (can) {
             leave_empty(r, node,
-                        is_leaving             ? "it leaves"
-                        : futile == FUTILE_MAX ? "started again in vain"
-                                               : "another one is empty");
+                        is_leaving             ? "its node is leaving"
+                        : futile == FUTILE_MAX ? "repeated restarts failed"
+                                               : "another worker slot is empty");
         }
         return can;
     }
@@ -340,7 +340,7 @@ bool worker_schedule_drain(struct rdzv *r, struct node *node)
         return false;
     }
     if (node->slot.is_due) {
-        leave_empty(r, node, "it leaves"); /* rather than restart trainers on it */
+        leave_empty(r, node, "its node is leaving"); /* rather than restart trainers on it */
         return true;
     }
     if (node->slot.is_accounted) {

@@ -225,11 +225,11 @@ static void report_straggler(struct reports *all, const struct job_report *job,
                                       .node = r->node.text,
                                       .name = r->name};
     if (!is_slow) {
-        events_report(all->events, &row, "%s is as fast as the others again", r->name);
+        events_report(all->events, &row, "%s is as fast as the other nodes again", r->name);
         return;
     }
     events_report(all->events, &row,
-                  "%s is slow: a step %s %s there, %s with the others (their median)", r->name,
+                  "%s is slow: a step %s %s there, %s on the other nodes (median)", r->name,
                   r->slow.by_work ? "keeps the processors busy for" : "takes",
                   straggler_duration_text(r->slow.own_us, ours),
                   straggler_duration_text(r->slow.others_us, others));
@@ -364,10 +364,10 @@ static void report_checkpoint(struct reports *all, struct job_report *job, const
     }
     job->checkpoint_at = tfe_mono_add(now, CHECKPOINT_MS);
     if (job->has_saved) {
-        events_report(all->events, &row, "a checkpoint of step %llu is there",
+        events_report(all->events, &row, "a checkpoint of step %llu was written",
                       (unsigned long long)job->saved_step);
     } else {
-        events_report(all->events, &row, "a checkpoint is there");
+        events_report(all->events, &row, "a checkpoint was written");
     }
 }
 

@@ -63,13 +63,13 @@ static const char *verdict_text(const char *verdict)
     static const struct {
         const char *name, *text;
     } verdicts[] = {
-        {"finished", "has come to its end"},
-        {"stopped", "was stopped by its agent: nobody's fault"},
-        {"coordinator", "ended because of the server's absence: nobody's fault"},
-        {"lost_node", "ended because a node was lost: not its fault"},
-        {"preempted", "was preempted: not its fault"},
-        {"peer_caused", "ended because a peer did: not its fault"},
-        {"own_fault", "is at fault itself"},
+        {"finished", "has succeeded"},
+        {"stopped", "was stopped by its agent, through no fault of its own"},
+        {"coordinator", "ended because the server was unreachable, through no fault of its own"},
+        {"lost_node", "ended because a node was lost"},
+        {"preempted", "was preempted"},
+        {"peer_caused", "ended because another trainer failed"},
+        {"own_fault", "failed by its own fault"},
         {"out_of_memory", "was out of memory"},
         {"start_timeout", "did not start up in time"},
         {"progress_timeout", "made no progress for too long"},
@@ -181,7 +181,7 @@ static void add_restarts(struct events *e, const struct rdzv_trace *trace)
         addf(e, trace, EVENT_INFO, "all %u restarts of the budget were used before",
              (unsigned)(job.restarts + job.restarts_left));
     } else if (trace->text) {
-        addf(e, trace, EVENT_INFO, "%u restarts of the budget are used now, fewer than before: %s",
+        addf(e, trace, EVENT_INFO, "the number of used restarts was lowered to %u: %s",
              (unsigned)trace->number, trace->text);
     } else {
         addf(e, trace, EVENT_INFO, "restart %u of the budget is used", (unsigned)trace->number);
@@ -192,7 +192,7 @@ static void add_noticed(struct events *e, const struct rdzv_trace *trace)
 {
     char room[RECORD_TEXT_MAX];
     const bool has_deadline = trace->number > 0;
-    addf(e, trace, EVENT_WARN, "%s %s go away%s%s (%s)", name_of(trace),
+    addf(e, trace, EVENT_WARN, "%s %s terminate%s%s (%s)", name_of(trace),
          trace->uncertain ? "may" : "will", has_deadline ? " in " : "",
          has_deadline ? text_table_duration((int64_t)trace->number, room) : "", trace->text);
 }

@@ -333,7 +333,8 @@ static bool evict_requests(struct log_relay *r, struct log_request *request)
             return false;
         }
         refuse(other, REFUSAL_LIMIT_REACHED,
-               "other clients need its slot: this token reads the most logs");
+               "log reader closed: too many log readers, and this token has the most (try again "
+               "later)");
         wake(other);
     }
     return true;
@@ -356,7 +357,8 @@ static void find_sources(struct log_request *request)
     }
     if (n > LIMIT_LOG_NODES) {
         refuse(request, REFUSAL_LIMIT_REACHED,
-               "job %s has more nodes than one can read at once: name a rank or a node",
+               "cannot read the logs of job %s: it has too many nodes for one request (name a rank "
+               "or a node)",
                request->job.text);
         return;
     }
@@ -407,9 +409,8 @@ int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_
     }
     (void)evtimer_assign(&request->check_timer, r->all->base, on_check, request);
     if (!evict_requests(r, request)) {
-        refuse(
-            request, REFUSAL_LIMIT_REACHED,
-            "too many read logs through this server, with this token or in all; try again later");
+        refuse(request, REFUSAL_LIMIT_REACHED,
+               "too many log readers, of this token or in total (try again later)");
     } else if (registry_find(r->all, logs->job, &texts, &job) != 0) {
         refuse(request, REFUSAL_NO_SUCH_JOB, "there is no job \"%s\" on this server", logs->job);
     } else {
@@ -419,7 +420,7 @@ int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_
         if (rc == 0 && !request->refusal && request->node && request->n_sources == 0 &&
             STAILQ_EMPTY(&request->queue) && !request->spec.follow) {
             refuse(request, REFUSAL_NO_SUCH_NODE,
-                   "there is no node \"%s\" in this job, and nothing is known of its end",
+                   "job has no node \"%s\", and the server has no stored output of it",
                    request->node);
         }
         if (rc != 0 || (!request->spec.follow &&

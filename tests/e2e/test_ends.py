@@ -67,7 +67,7 @@ def test_rank_0_has_the_time_that_it_needs_when_the_others_are_through(server, r
     """Regression: rank 0 was killed after the exit grace, and the job failed with an exit code that never occurred."""
     s = server(*CALM, "--exit-grace", "1", "--finish-idle", "10")
     agents = run(2, EXPORTS, how, str(seconds), options=["--exit-grace=1s"])
-    wait_until(lambda: status() and "1 other node has ended well, and rank 0 on" in (status()[0]["waits"] or ""),
+    wait_until(lambda: status() and "1 other node has ended with exit status 0, and rank 0 on" in (status()[0]["waits"] or ""),
                what="word of who is through")
     assert [agent.wait(seconds + 60) for agent in agents] == [0, 0]
     assert len(s.events("epoch")) == 1
@@ -77,10 +77,10 @@ def test_rank_0_has_the_time_that_it_needs_when_the_others_are_through(server, r
 def test_rank_0_that_is_silent_for_long_when_the_others_are_through_is_ended(server, run, status):
     server(*CALM, "--ttl", "3", "--finish-idle", "40")
     agents = run(2, EXPORTS, "sleeps", "1000")
-    wait_until(lambda: status() and "no sign of life" in (status()[0]["waits"] or ""), deadline=120, what="its silence")
+    wait_until(lambda: status() and "no activity for" in (status()[0]["waits"] or ""), deadline=120, what="its silence")
     assert [agent.wait(90) for agent in agents] == [1, 1]
     told = agents[0].stderr().rpartition("tfe-agent: job default failed: ")[2]
-    assert re.search(r"ended after 40 s without a sign of life, while others had ended well \(rank 0 on \S+\), after 0 restarts", told), told
+    assert re.search(r"ended after 40 s without activity, while other trainers had succeeded \(rank 0 on \S+\), after 0 restarts", told), told
     assert "exit code" not in told
 
 

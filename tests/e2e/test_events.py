@@ -119,14 +119,14 @@ def test_what_befalls_a_job_is_told(server, fleet, events):
     fleet.order("exit 3", epoch=first, rank=0)
     second = fleet.wait_world(2, above=first)
     assert "has failed with code 3" in told("node_exited")[0]["says"] and told("node_exited")[0]["epoch"] == first
-    assert told("verdict")[-1]["says"].endswith("is at fault itself") and told("restarts")[0]["says"].startswith("restart 1 ")
+    assert told("verdict")[-1]["says"].endswith("failed by its own fault") and told("restarts")[0]["says"].startswith("restart 1 ")
     flag.write_text("100")
-    assert re.fullmatch(r"ann will go away in 1m\d\ds \(preempt\)", told("node_noticed", "ann")[0]["says"])
+    assert re.fullmatch(r"ann will terminate in 1m\d\ds \(preempt\)", told("node_noticed", "ann")[0]["says"])
     flag.unlink()
     assert told("node_stays", "ann") and fleet.last_epoch() == second
     bob.send(signal.SIGKILL)
-    assert told("node_suspect", "bob") and told("node_dead", "bob")[0]["says"].startswith("all that bob ran is proven dead, by ")
-    assert told("node_suspect", "label-eve") and told("node_lost", "label-eve")[0]["says"] == "label-eve is lost: its lease is over"
+    assert told("node_suspect", "bob") and told("node_dead", "bob")[0]["says"].startswith("all processes of bob have ended, as proven by ")
+    assert told("node_suspect", "label-eve") and told("node_lost", "label-eve")[0]["says"] == "label-eve is lost: its lease expired"
 
 
 def test_who_follows_hears_of_what_comes_over_a_restart(server, fleet, state_dir):

@@ -193,7 +193,7 @@ def test_a_job_does_not_grow_once_its_script_is_through(server, fleet, write, ct
     first = fleet.start("--nnodes=1:2", "--grow=now", *options, command=[script])
     wait_until(lambda: "is through" in first.stdout(), what="the script's end")
     second = fleet.start("--nnodes=1:2", "--grow=now", *options, command=[script])
-    wait_until(lambda: [n for n in nodes() if n["waits"] and "one has begun to end well" in n["waits"]], what="a spare that waits")
+    wait_until(lambda: [n for n in nodes() if n["waits"] and "a trainer has begun to end" in n["waits"]], what="a spare that waits")
     done = ctl("grow", "default")
     assert done.returncode == 2 and "about to end" in done.stderr
     assert not s.events("switch")

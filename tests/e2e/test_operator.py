@@ -263,9 +263,9 @@ def test_growth_that_would_throw_work_away_waits_for_an_order(server, fleet, ctl
     s, a, first = adopted(server, fleet)
     b = fleet.start("--nnodes=1:2", "--node-name=b")
     said = wait_until(lambda: [text for text in [waits_of(nodes, "b")] if "no checkpoint" in text], what="why it waits")[0]
-    assert "would be done again" in said and "tfe-ctl grow default" in said
+    assert "would be repeated" in said and "tfe-ctl grow default" in said
     assert "no checkpoint" in status()[0]["waits"]
-    wait_until(lambda: "no checkpoint of this training was seen" in b.stderr(), what="the same at the agent")
+    wait_until(lambda: "this training has not reported a checkpoint" in b.stderr(), what="the same at the agent")
     assert "no checkpoint" in s.events("growth_waits")[0]["reason"]
     assert any(e["kind"] == "growth_waits" and "no checkpoint" in e["says"] for e in json.loads(ctl("events", "--json").stdout)["events"])
     assert fleet.last_epoch() == first
@@ -310,7 +310,7 @@ def test_a_job_is_made_smaller_and_larger_while_it_runs(server, fleet, ctl, stat
     assert ctl("scale", "default", "1:1").returncode == 0
     fleet.wait_world(1, above=second)
     late = fleet.start("--nnodes=4:4")
-    wait_until(lambda: "an operator has given job default the sizes 1:1" in late.stderr(), what="that it is told")
+    wait_until(lambda: "--nnodes is ignored: an operator has set the sizes of job default to 1:1" in late.stderr(), what="that it is told")
     fleet.order("exit 0")
     assert [agent.wait() for agent in agents] == [0, 0, 0]
     over = ctl("scale", "default", "1:1")
@@ -330,4 +330,4 @@ def test_the_same_command_with_other_sizes_after_an_end(server, fleet):
     assert agent.wait() == 130
     fleet.start("--nnodes=1:3", "--nproc-per-node=2", "--new-run")
     fleet.wait_world(2, above=first)
-    assert "--new-run begins no run: run 1 of job default is not over" in fleet.agents[-1].stderr()
+    assert "--new-run is ignored: run 1 of job default has not ended" in fleet.agents[-1].stderr()

@@ -95,7 +95,7 @@ def test_a_machine_is_killed_one_is_drained_and_the_page_shows_it(server, fleet,
         with capsys.disabled():
             print(f"\n  a machine is killed: {seen - killed * 1000:.0f} ms to the page, {seen - told:.0f} after the server knew")
         page.wait("tfe.jobs.get('demo').members === 2 && tfe.jobs.get('demo').state === 'running'", what="two that train")
-        page.wait("/\\bb has lost its connection/.test(document.querySelector('ol.events').innerText)", what="the event on the page")
+        page.wait("/\\bb disconnected/.test(document.querySelector('ol.events').innerText)", what="the event on the page")
 
         page.js("""[...document.querySelectorAll('#nodes tbody tr')].find(tr => /^c\\b/.test(tr.innerText))
                    .querySelector('button').click()""")

@@ -49,7 +49,7 @@ def test_an_exit_code_below_128_fails_a_job_and_what_a_signal_ends_starts_again(
     failed = conditions(pool, "train")["Failed"]
     assert (failed["status"], failed["reason"]) == (True, "JobFailed")
     assert failed["says"].startswith("exit code 3 (rank 0 on "), failed
-    assert failed["says"].endswith("; a worker of this job does not start again (restart policy ExitCode)")
+    assert failed["says"].endswith("; a worker of this job has restart policy ExitCode")
     pool.wait_free(1)
 
 

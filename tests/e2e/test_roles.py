@@ -240,12 +240,12 @@ def test_a_second_chief_is_told_what_becomes_of_it(server, fleet, status):  # no
     for number in (1, 2):
         job.agents.append(job.start("--role=chief", f"--node-name=n{number}"))
         wait_until(lambda: status() and len(job.nodes()) == number, what="its node")  # noqa: B023
-    wait_until(lambda: "--role chief: job default has 1 of them, and 2 nodes are pinned to that, n1 among them" in job.agents[1].stderr(),
+    wait_until(lambda: "--role chief: job default has 1 replicas of this role and 2 nodes pinned to it, including n1" in job.agents[1].stderr(),
                what="the sentence")
     job.agents += [job.start(), job.start()]
     job.wait_starts(("chief-0", "worker-0", "ps-0"))
     assert job.places()["chief-0"]["name"] == "n1"
-    wait_until(lambda: "spare: the job has the 1 chief that it wants" in job.agents[1].stderr(), what="what it waits for")
+    wait_until(lambda: "spare: the job has its 1 chief" in job.agents[1].stderr(), what="what it waits for")
     job.agent_of("chief-0").send(signal.SIGKILL)
     wait_until(lambda: job.places().get("chief-0", {}).get("name") == "n2", what="the second one in its place")
 
@@ -261,7 +261,7 @@ def test_another_number_of_ps_takes_a_script_whose_checkpoints_fit(server, fleet
     job.order("chief-0", "kill 9")
     epoch = job.wait_starts(("chief-0", "ps-0"), above=epoch)
     job.wait_step(lambda s: s["epoch"] == epoch)
-    assert "too few may be ps" in ctl("scale", "--ps=3", "default", "1:2").stderr
+    assert "too few connected nodes can be ps" in ctl("scale", "--ps=3", "default", "1:2").stderr
     for n_ps, places in ((2, ("chief-0", "worker-0", "ps-0", "ps-1")), (1, ("chief-0", "worker-0", "worker-1", "ps-0"))):
         wait_until(lambda: ctl("scale", f"--ps={n_ps}", "default", "1:2").returncode == 0, what="an order that is taken")  # noqa: B023
         epoch = job.wait_starts(places, above=epoch)

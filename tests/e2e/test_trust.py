@@ -20,7 +20,7 @@ def test_who_has_the_secret_is_the_node_on_every_connection(server, nodes):
     with RawClient(s.port, s.token("agent")) as one, RawClient(s.port, s.token("agent")) as two:
         assert one.join("n", nodes=(2, 2))[0] == "WELCOME"
         assert two.join("n", nodes=(2, 2))[0] == "WELCOME"
-        assert one.receive_until("REFUSED")[1][2][0].startswith(b"this node has joined again")
+        assert one.receive_until("REFUSED")[1][2][0].startswith(b"this node has joined")
         wait_until(lambda: len(nodes()) == 1, what="one node")
 
 

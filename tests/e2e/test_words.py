@@ -78,7 +78,7 @@ def test_a_stop_names_who_was_lost(server, fleet):
     agents[1].send(signal.SIGKILL)
     fleet.wait_world(1, above=1)
     # If the two nodes did not start together there was a stop before.
-    says(agents[0], r'event=stopping .*reason="m1 was lost \(killed, crashed or cut off\); going on with 1 node\.')
+    says(agents[0], r'event=stopping .*reason="m1 was lost \(killed, crashed or disconnected\); continuing with 1 node\.')
     ended = says(agents[0], "event=trainer_exited")
     assert "level=info" in ended and "signal=SIG" in ended and "by=tfe-agent" in ended
 
@@ -192,8 +192,8 @@ def test_the_exception_is_told_though_a_tensor_is_printed_with_it(server, fleet)
 
 
 @pytest.mark.parametrize("limit, sentence", [
-    ("--max-agents-per-token=1", "this token has 1 agents, as many as it may (--max-agents-per-token)"),
-    ("--max-jobs-per-token=1", "this token has opened 1 jobs, as many as it may"),
+    ("--max-agents-per-token=1", "too many agents: this token has 1, its maximum (--max-agents-per-token)"),
+    ("--max-jobs-per-token=1", "cannot open the job: this token has opened 1 jobs, its maximum (--max-jobs-per-token)"),
 ])
 def test_a_limit_is_said_at_once_in_the_servers_words(server, fleet, limit, sentence):
     server(*QUICK, limit)

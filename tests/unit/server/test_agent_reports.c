@@ -197,7 +197,7 @@ TEST_IN(metrics, of_the_next_epoch_are_anybodys_and_of_the_next_run_begin_anew)
 TEST_IN(checkpoints, are_an_event_once_in_ten_seconds_with_their_highest_step)
 {
     saves(0, 1, 0);
-    assert_string_equal(newest_event(), "a checkpoint is there");
+    assert_string_equal(newest_event(), "a checkpoint was written");
     fake_clock_pass(NULL, 9999);
     saves(0, 2, 7);
     assert_string_equal(newest_event(), "");
@@ -206,7 +206,7 @@ TEST_IN(checkpoints, are_an_event_once_in_ten_seconds_with_their_highest_step)
     saves(1, 2, 7); /* the same checkpoint, reported by another rank */
     assert_string_equal(newest_event(), "");
     saves(0, 3, 5);
-    assert_string_equal(newest_event(), "a checkpoint of step 7 is there");
+    assert_string_equal(newest_event(), "a checkpoint of step 7 was written");
 }
 
 TEST_IN(checkpoints, are_counted_anew_in_each_epoch_and_their_steps_in_each_run)
@@ -216,12 +216,12 @@ TEST_IN(checkpoints, are_counted_anew_in_each_epoch_and_their_steps_in_each_run)
     next_epoch();
     (void)newest_event();
     saves(0, 1, 8);
-    assert_string_equal(newest_event(), "a checkpoint of step 8 is there");
+    assert_string_equal(newest_event(), "a checkpoint of step 8 was written");
     fake_clock_pass(NULL, 10000);
     next_run();
     (void)newest_event();
     saves(0, 1, 2);
-    assert_string_equal(newest_event(), "a checkpoint of step 2 is there");
+    assert_string_equal(newest_event(), "a checkpoint of step 2 was written");
 }
 
 TEST_IN(notices, are_shown_until_they_are_withdrawn)

@@ -113,7 +113,7 @@ TEST(restart, newcomers_do_not_take_the_places_of_members_that_are_not_back_yet)
     assert_int_equal(rdzv_restore(w->r, (struct tfe_mono){w->now}, &disk.record), 0);
     for (uint32_t i = 0; i < 2; i++) {
         join(w, 5, "z");
-        assert_saw(w, "5:REFUSED limit_reached: the server has no room for more agents than 2;");
+        assert_saw(w, "5:REFUSED limit_reached: too many agents: the server accepts at most 2 (");
         assert_saw(w, "5:CLOSE");
         join_back(w, i, name_of(i), 1);
         assert_saw(w, ":WELCOME");

@@ -63,7 +63,8 @@ TEST(late, another_script_is_refused_with_the_sentence)
     exited(w, 0, 1, 2);
     w->join.spec.script_digest++;
     join(w, 1, "b");
-    assert_saw(w, "1:REFUSED job_finished: job j run 1 ended failed; it takes no other script");
+    assert_saw(
+        w, "1:REFUSED job_finished: job j run 1 ended failed; this node has a different script");
     assert_saw(w, "1:CLOSE");
     assert_not_saw(w, "FINISH");
     world_free(w);
@@ -76,7 +77,7 @@ TEST(sizes, that_differ_are_refused_with_both_named)
     w->join.spec.nproc = 2;
     join(w, 1, "b");
     assert_saw(w, "1:REFUSED size_mismatch: job j was opened with --nnodes=1:4 --nproc-per-node=1, "
-                  "this node asks for --nnodes=1:3 --nproc-per-node=2\n");
+                  "this node requests --nnodes=1:3 --nproc-per-node=2\n");
     assert_saw(w, "1:CLOSE");
     assert_not_saw(w, "0:");
     cut(w, 1);

@@ -147,8 +147,8 @@ TEST(budget, of_a_job_whose_rank_0_was_silent_at_its_end_the_sentence_makes_no_e
     stopped_and_ready(w, 0, 1);
     ready(w, 1, 2);
     pass(w, TTL_HELD_MS + 35000);
-    assert_saw(w, "FINISH failed: job j failed: ended after 90 s without a "
-                  "sign of life, while others had ended well (rank 0 on a), after 0 restarts");
+    assert_saw(w, "FINISH failed: job j failed: ended after 90 s without "
+                  "activity, while other trainers had succeeded (rank 0 on a), after 0 restarts");
     world_free(w);
 }
 

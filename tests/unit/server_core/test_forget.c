@@ -96,14 +96,15 @@ TEST(room, of_one_key_leaves_room_for_others_and_the_idle_give_way)
     opens(w, 1, "b", 1);
     opens(w, 2, "c", 1);
     opens(w, 3, "d", 1);
-    assert_saw(w, "3:REFUSED limit_reached: this token has opened 3 jobs, as many as it may");
+    assert_saw(w, "3:REFUSED limit_reached: cannot open the job: this token has opened 3 jobs, its "
+                  "maximum (--max-jobs-per-token)");
     opens(w, 4, "honest", 2);
     assert_saw(w, "4:WELCOME honest");
     ready(w, 1, 1);
     pass(w, 3000);
     exited(w, 1, 1, 0); /* b is over */
     opens(w, 3, "d", 1);
-    assert_saw(w, "one that is over makes room now: b");
+    assert_saw(w, "try again: this finished job is being forgotten: b");
     opens(w, 3, "d", 1);
     assert_saw(w, "3:WELCOME d");
     world_free(w);
@@ -117,7 +118,7 @@ TEST(room, of_agents_of_one_key)
     opens(w, 0, "a", 1);
     opens(w, 1, "b", 1);
     opens(w, 2, "c", 1);
-    assert_saw(w, "2:REFUSED limit_reached: this token has 2 agents");
+    assert_saw(w, "2:REFUSED limit_reached: too many agents: this token has 2, its");
     opens(w, 3, "honest", 2);
     assert_saw(w, "3:WELCOME honest");
     goodbye(w, 0);
@@ -136,7 +137,7 @@ TEST(room, a_key_for_some_jobs_has_a_quarter_of_the_places_that_others_leave)
         opens_scoped(w, i, job, 1);
     }
     opens_scoped(w, 4, "x", 1);
-    assert_saw(w, "4:REFUSED limit_reached: this token has 4 agents");
+    assert_saw(w, "4:REFUSED limit_reached: too many agents: this token has 4, its");
     for (uint32_t i = 5; i < 9; i++, job[0]++) {
         opens(w, i, job, 2); /* a key for every job */
     }
@@ -145,7 +146,7 @@ TEST(room, a_key_for_some_jobs_has_a_quarter_of_the_places_that_others_leave)
     opens_scoped(w, 10, "z", 3);
     assert_saw(w, "10:WELCOME z");
     opens_scoped(w, 11, "zz", 3);
-    assert_saw(w, "11:REFUSED limit_reached: this token has 2 agents");
+    assert_saw(w, "11:REFUSED limit_reached: too many agents: this token has 2, its");
     opens(w, 11, "zz", 2);
     assert_saw(w, "11:WELCOME zz");
     world_free(w);

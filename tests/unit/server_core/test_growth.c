@@ -96,7 +96,8 @@ TEST(growth, of_an_epoch_that_began_after_a_loss_has_its_own_five_minutes)
     stopped_and_ready(w, 0, 2);
     pass(w, 300000);
     newcomer(w, 3, 4);
-    assert_saw(w, "waits: no checkpoint of this training was seen, 5 min of work would be done");
+    assert_saw(
+        w, "waits: this training has not reported a checkpoint: 5 min of work would be repeated");
     world_free(w);
 }
 

@@ -25,7 +25,8 @@ TEST(all_workers, make_the_success_and_nobody_is_hurried)
     assert_not_saw(w, "FINISH");
     assert_not_saw(w, "switch");
     rdzv_view_waits(w->r, &row, room);
-    assert_string_equal(row.waits, "2 of 3 workers have ended well, and it takes all of them");
+    assert_string_equal(
+        row.waits, "2 of 3 workers have ended with exit status 0, and the job needs all of them");
     exited(w, 1, 1, 0);
     assert_int_equal(times_seen(w, "FINISH succeeded: job j succeeded"), 3);
     world_free(w);
@@ -114,8 +115,8 @@ TEST(exit_code, of_65_fails_the_job_whatever_its_policy)
 {
     struct world *w = with_policy(3, JOB_RESTART_ALL(RESTART_ALWAYS));
     exited(w, 1, 1, 65);
-    assert_saw(w, "1:FINISH failed: job j failed: exit code 65 (rank 1 on b); not retried: by this "
-                  "exit code the script rules a restart out\n");
+    assert_saw(w, "1:FINISH failed: job j failed: exit code 65 (rank 1 on b); not retried: this "
+                  "exit code of the script forbids a restart\n");
     assert_saw(w, "unrecoverable");
     assert_false(rdzv_get_run(w->r, "j").is_used_up);
     world_free(w);
@@ -135,9 +136,9 @@ TEST(exit_code, below_128_is_the_jobs_end_at_once)
 {
     struct world *w = with_policy(1, JOB_RESTART_ALL(RESTART_EXIT_CODE));
     exited(w, 0, 1, 127);
-    assert_saw(w,
-               "0:FINISH failed: job j failed: exit code 127 (rank 0 on a); a worker of this job "
-               "does not start again (restart policy ExitCode)\n");
+    assert_saw(
+        w, "0:FINISH failed: job j failed: exit code 127 (rank 0 on a); not retried: a worker of "
+           "this job has restart policy ExitCode\n");
     assert_false(rdzv_get_run(w->r, "j").is_used_up);
     world_free(w);
 }
@@ -191,7 +192,8 @@ TEST(exit_code, of_a_served_worker_ends_the_job_for_all)
     assert_saw(w, "RESTART epoch=1");
     exited_as(w, 3, (struct msg_exited){.epoch = 1, .code = 9, .restart = 1});
     assert_int_equal(times_seen(w, "FINISH failed"), 4);
-    assert_saw(w, "exit code 9 (worker-1 on d); a worker of this job does not start again");
+    assert_saw(w,
+               "exit code 9 (worker-1 on d); not retried: a worker of this job has restart policy");
     world_free(w);
 }
 

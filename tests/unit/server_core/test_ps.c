@@ -39,24 +39,23 @@ TEST(resize, to_other_ps_takes_checkpoints_that_fit_and_nodes_for_them_and_says_
     struct world *w = a_served_job(1, 2);
     assert_int_equal(try_join(w, 0, "a"), 0);
     assert_no_ps(w, 2,
-                 "job \"j\" cannot have 2 ps now: it is waiting, and their number changes at "
-                 "a checkpoint of a running epoch");
+                 "job \"j\" cannot have 2 ps now: it is waiting, and the number of ps changes "
+                 "only at a checkpoint of a running epoch");
     world_free(w);
     w = a_serving_job(1, 2);
     assert_no_ps(w, 2,
-                 "job \"j\" cannot have 2 ps now: its script has no partitioner "
-                 "(tfe.strategy(partitioner=...)) that would make its checkpoints fit, or "
-                 "has not come to it yet");
+                 "job \"j\" cannot have 2 ps now: its script has not created a partitioner "
+                 "(tfe.strategy(partitioner=...)), which its checkpoints need");
     fits(w, 1);
-    assert_no_ps(w, 0, "job \"j\" cannot have 0 ps now: a job that has ps has from 1 to 65536");
+    assert_no_ps(w, 0, "job \"j\" cannot have 0 ps now: a job with ps has from 1 to 65536");
     assert_no_ps(w, 4,
-                 "job \"j\" cannot have 4 ps now: of the nodes that are here too few may be "
-                 "ps, beside a chief and 1 worker");
+                 "job \"j\" cannot have 4 ps now: too few connected nodes can be ps in "
+                 "addition to a chief and 1 worker");
     assert_int_equal(want_ps(w, 2), 0);         /* one worker fewer */
     assert_int_equal(want_ps(w, MSG_UNSET), 0); /* keeps that */
     world_free(w);
     w = a_running_world(1, 2, 2);
-    assert_no_ps(w, 1, "job \"j\" cannot have 1 ps now: it was opened without any (--ps)");
+    assert_no_ps(w, 1, "job \"j\" cannot have 1 ps now: it was opened without ps (--ps)");
     world_free(w);
 }
 
@@ -72,13 +71,13 @@ TEST(resize, of_nodes_alone_lets_nobody_in_who_wants_other_ps)
     w->join.spec.n_ps = 2;
     join(w, 5, "f");
     assert_saw(w, "5:REFUSED size_mismatch: job j was opened with --nnodes=1:2 "
-                  "--nproc-per-node=1 --ps=1 --chief, this node asks for --nnodes=1:2 "
+                  "--nproc-per-node=1 --ps=1 --chief, this node requests --nnodes=1:2 "
                   "--nproc-per-node=1 --ps=2 --chief\n");
     assert_int_equal(want_ps(w, 2), 0);
     assert_true(disk.record.ps_resized);
     w->join.spec.n_ps = 1;
     join(w, 6, "g"); /* a machine of the first hour, started again */
-    assert_saw(w, "an operator has given job j 2 ps, --ps does not count");
+    assert_saw(w, "--ps is ignored: an operator has set the ps of job j to 2");
     struct world *next = a_served_job(1, 2);
     assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
     join(next, 7, "h");
@@ -217,9 +216,8 @@ TEST(pinned, who_is_one_too_many_waits_for_a_place_of_its_role)
     assert_int_equal(rdzv_view_node(w->r, "j", "e", &node), 0);
     assert_string_equal(node.node, "f");
     rdzv_view_node_waits(w->r, "j", &node, room);
-    assert_string_equal(node.waits, "spare: the job has the 1 ps that it wants, and this node "
-                                    "(--role) is nothing else: it has a place once one of them "
-                                    "is lost");
+    assert_string_equal(node.waits, "spare: the job has its 1 ps, the only role of this node "
+                                    "(--role): it gets a slot when one of them is lost");
     fits(w, 1);
     assert_int_equal(want_ps(w, 2), 0);
     rdzv_view_node_waits(w->r, "j", &node, room);

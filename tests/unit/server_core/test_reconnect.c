@@ -62,7 +62,7 @@ TEST(back, with_a_place_that_was_given_up_it_stays_empty)
     for (uint64_t n = 0; n <= 3; n++) {
         crashes(w, 2, 1, n);
     }
-    assert_saw(w, "~worker_missing job=j node=c epoch=1 number=1 started again in vain");
+    assert_saw(w, "~worker_missing job=j node=c epoch=1 number=1 repeated restarts failed");
     noticed(w, 2, NOTICE_PREEMPT, 60000);
     assert_not_saw(w, "STOP"); /* nothing runs there */
     cut(w, 2);

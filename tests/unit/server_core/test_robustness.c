@@ -448,7 +448,7 @@ TEST(door, a_server_full_of_jobs_says_so)
         snprintf(id, sizeof(id), "j%u", i);
         assert_int_equal(say(w, i, &msg), 0);
     }
-    assert_saw(w, "10000:REFUSED limit_reached: this server remembers 10000 jobs");
+    assert_saw(w, "10000:REFUSED limit_reached: cannot open the job: the server holds 10000 jobs");
     assert_saw(w, "10000:CLOSE");
     world_free(w);
 }

@@ -73,7 +73,7 @@ TEST(roles, agents_that_want_other_roles_are_told_both)
     w->join.spec.n_ps = 2;
     join(w, 1, "b");
     assert_saw(w, "REFUSED size_mismatch: job j was opened with --nnodes=1:1 --nproc-per-node=1 "
-                  "--ps=1 --chief, this node asks for --nnodes=1:1 --nproc-per-node=1 --ps=2 "
+                  "--ps=1 --chief, this node requests --nnodes=1:1 --nproc-per-node=1 --ps=2 "
                   "--chief\n");
     w->join.spec.n_ps = 1;
     w->join.has_role = true;

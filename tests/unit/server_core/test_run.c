@@ -90,8 +90,8 @@ TEST(run_key, another_run_can_begin_only_when_the_present_one_has_ended)
     assert_saw(w, "2:FINISH succeeded: job j run 1 ended succeeded"); /* though run 2 is on */
     w->join.run_key = "k3";
     join(w, 3, "early");
-    assert_saw(w, "3:REFUSED limit_reached: job j is in run 2, k2: run k3 can begin once that has "
-                  "ended\n");
+    assert_saw(w, "3:REFUSED limit_reached: job j is in run 2, k2: run k3 can begin after that "
+                  "run has ended\n");
     w->join.run_key = NULL;
     join(w, 4, "any");
     assert_saw(w, "4:WELCOME any run=2");

@@ -1,9 +1,9 @@
 /* tests/unit/server_core/test_version.c: a job with two versions of TensorFlow. */
 #include "tests/unit/server_core/server_fixture.h"
 
-static const char *const refused = "REFUSED version_mismatch: job j has TensorFlow 2.21.0 on its "
-                                   "other nodes, this one has 2.20.0: "
-                                   "all of a job need the same\n";
+static const char *const refused = "REFUSED version_mismatch: TensorFlow versions differ: the "
+                                   "other nodes of job j have 2.21.0, this node has 2.20.0 "
+                                   "(install the same version on all nodes)\n";
 
 static void join_with(struct world *w, uint32_t session, const char *node, const char *version)
 {

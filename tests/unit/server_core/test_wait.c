@@ -60,7 +60,7 @@ TEST(wait, for_a_slot_is_reported_to_nodes_without_one)
     struct world *w = a_running_world(1, 2, 2);
     assert_no_news(w, 0);
     join(w, 2, "c");
-    assert_waits(w, 2, "getting ready, while 2 nodes train");
+    assert_waits(w, 2, "getting ready while 2 nodes train");
     ready(w, 2, 2);
     assert_waits(w, 2, "spare: 2 of 2 are training");
     assert_no_news(w, 1);
@@ -72,7 +72,7 @@ TEST(wait, that_is_over_is_sent_once)
 {
     struct world *w = a_running_world(1, 2, 2);
     join(w, 2, "c");
-    assert_waits(w, 2, "getting ready, while 2 nodes train");
+    assert_waits(w, 2, "getting ready while 2 nodes train");
     goodbye(w, 0);
     goodbye(w, 1);
     ready(w, 2, 2); /* its epoch is being written */

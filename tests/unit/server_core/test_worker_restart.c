@@ -295,7 +295,7 @@ TEST(place, that_was_started_in_vain_is_so_on_a_new_connection_too)
     }
     trainer_listens(w, 2, 1);
     crashes(w, 2, 3);
-    assert_saw(w, "started again in vain");
+    assert_saw(w, "repeated restarts failed");
     progress(w, 0, 1, 9);
     cut(w, 2);
     w->join.highest_epoch = 1;
@@ -334,7 +334,7 @@ TEST(place, that_waits_for_its_restart_on_a_machine_that_goes_stays_empty)
     crashes(w, 2, 0); /* before any progress: it waits a second */
     progress(w, 0, 1, 1);
     noticed(w, 2, NOTICE_PREEMPT, 60000);
-    assert_saw(w, "~worker_missing job=j node=c epoch=1 number=1 it leaves");
+    assert_saw(w, "~worker_missing job=j node=c epoch=1 number=1 its node is leaving");
     pass(w, 50000);
     assert_not_saw(w, "RESTART");
     assert_not_saw(w, "STOP");
