@@ -44,8 +44,8 @@ static bool refused_host(struct session *s, const char *host)
     }
     (void)peer_text(&s->peer, peer);
     (void)snprintf(sentence, sizeof(sentence),
-                   "this node says that it is reached at %s but connects from %s: the server "
-                   "sends others there only if its --allow-address names it%s",
+                   "address %s rejected: this node connects from %s (permit the address with "
+                   "--allow-address on the server)%s",
                    host, peer, peer[0] == '[' ? " (TensorFlow listens on IPv4 only)" : "");
     session_refuse(s, REFUSAL_BAD_REQUEST, sentence);
     session_finish(s);
@@ -81,10 +81,9 @@ static void refuse_evicted(struct session *s, const struct msg_ban_row *ban)
     char sentence[MSG_SENTENCE_MAX];
     struct text text;
     text_init(&text, sentence, sizeof(sentence));
-    text_add(&text, "an operator has evicted this node, and keeps it out until ");
+    text_add(&text, "an operator has evicted this node and denies it until ");
     text_add_wall(&text, ban->until);
-    text_addf(&text, " (tfe-ctl unban %s lets it in)",
-              ban->name[0] != '\0' ? ban->name : ban->node);
+    text_addf(&text, " (tfe-ctl unban %s ends this)", ban->name[0] != '\0' ? ban->name : ban->node);
     session_refuse(s, REFUSAL_EVICTED, sentence);
 }
 
@@ -162,16 +161,15 @@ static bool is_refused(struct session *s, const char *node, const char *secret,
     const char *fault = NULL;
     const struct msg_ban_row *ban = join ? ban_of(s, join) : NULL;
     if (!node_id_is_proved(node, secret)) {
-        fault = "it does not prove its node's id";
+        fault = "the node secret does not match the node id";
     } else if (ban) {
         refuse_evicted(s, ban);
         session_finish(s);
         return true;
     } else if (join && is_of_pool(s, join)) {
-        session_refuse(
-            s, REFUSAL_CONFLICT,
-            "the job of this name was submitted, and takes nodes of the pool only: start "
-            "tfe-agent --pool, or choose another --job");
+        session_refuse(s, REFUSAL_CONFLICT,
+                       "the job of this name was submitted and uses only pool nodes (start "
+                       "tfe-agent --pool or use another --job)");
         session_finish(s);
         return true;
     } else if (!join ||
@@ -181,7 +179,9 @@ static bool is_refused(struct session *s, const char *node, const char *secret,
     if (fault) {
         session_dismiss(s, fault);
     } else if (is_node_limit_reached(s, node, !join)) {
-        session_refuse(s, REFUSAL_LIMIT_REACHED, "as many nodes as this token is for are here");
+        session_refuse(
+            s, REFUSAL_LIMIT_REACHED,
+            "node limit of this token is reached (ask the server's operator for another token)");
         session_finish(s);
         return true;
     }
@@ -261,11 +261,11 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     }
     s->known = known;
     if (rc == TFE_ENOMEM) {
-        session_refuse(s, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+        session_refuse(s, REFUSAL_LIMIT_REACHED, "the server is out of memory (try again later)");
     } else {
         session_refuse(s, REFUSAL_BAD_REQUEST,
-                       rc == TFE_ESTATE ? "a session begins with a JOIN, and is that node's alone"
-                                        : "the message makes no sense here");
+                       rc == TFE_ESTATE ? "a session must begin with JOIN and serve only that node"
+                                        : "unexpected message in this state of the session");
     }
     session_finish(s);
 }
@@ -286,7 +286,7 @@ static bool admit_operator(struct session *s)
             return false;
         }
         session_refuse(place->owner, REFUSAL_LIMIT_REACHED,
-                       "others need its place: this token has the most sessions");
+                       "session closed: too many sessions, and this token has the most");
         session_finish(place->owner);
     }
     return true;
@@ -302,13 +302,12 @@ static const char *no_place(struct session *s)
     bool is_full = sessions_shown(all) + reserved > all->n_max;
     if (asks) {
         return is_full || !admit_operator(s)
-                   ? "too many tfe-ctl sessions are open, with this token "
-                     "or in all; try again later"
+                   ? "too many tfe-ctl sessions, of this token or in total (try again later)"
                    : NULL;
     }
-    return is_full || !assign_number(all, s)
-               ? "the server has no room for more agents; raise its limit of open files"
-               : NULL;
+    return is_full || !assign_number(all, s) ? "too many agents: the server's session limit is "
+                                               "reached (raise its limit of open files)"
+                                             : NULL;
 }
 
 static void on_established(void *ctx, struct channel *ch, const struct principal *by)
@@ -353,7 +352,8 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     if (!fault && msg->type == MSG_BUNDLE_PUT) { /* requested bytes do not count either */
         channel_expect(ch, LIMIT_SILENCE_MS);
         if (!pool_handle_bundle(s->all->pool, s->by, &msg->u.bundle_put)) {
-            session_refuse(s, REFUSAL_BAD_REQUEST, "nobody has asked for these bytes");
+            session_refuse(s, REFUSAL_BAD_REQUEST,
+                           "unexpected BUNDLE_PUT: the server has not requested it");
             session_finish(s);
         }
         s->busy = false;
@@ -363,7 +363,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     /* A node that downloads requests the next piece when it has written the last one. */
     if (msg->type != MSG_RENEW && !(msg->type == MSG_FETCH && s->pooled) &&
         !rate_pass(&s->message_rate, clock_mono(), LIMIT_MESSAGE_MS, LIMIT_MESSAGE_BURST)) {
-        session_refuse(s, REFUSAL_LIMIT_REACHED, "too many messages a second");
+        session_refuse(s, REFUSAL_LIMIT_REACHED, "message rate of this session is exceeded");
         session_finish(s);
     } else if (fault) {
         session_refuse(s, REFUSAL_NOT_AUTHORISED, fault);

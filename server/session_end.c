@@ -57,7 +57,7 @@ void session_audit(const struct session *s, const char *what, const char *about,
 static void report_order(const struct session *s, const char *result)
 {
     const char *label = s->by ? keyring_label(keys_ring(s->all->keys), s->by->origin) : "";
-    const char *role = s->by ? principal_role_name(s->by->role) : "somebody";
+    const char *role = s->by ? principal_role_name(s->by->role) : "unknown";
     char who[MSG_KEY_LABEL_MAX + 32];
     if (label[0] != '\0') {
         (void)snprintf(who, sizeof(who), "%s (%s)", role, label);
@@ -66,7 +66,7 @@ static void report_order(const struct session *s, const char *result)
     }
     events_report(
         s->all->events, &(struct msg_event_row){.kind = "ordered", .job = s->order->job.text},
-        "%s has ordered %s of %s: %s", who, msg_type_name(s->order->type), s->order->about, result);
+        "%s ordered %s of %s: %s", who, msg_type_name(s->order->type), s->order->about, result);
 }
 
 void session_order_done(void *ctx, const struct tfe_msg *last)

@@ -54,7 +54,7 @@ static void unban(struct session *s, const char *node, struct operator_response 
     if (!row) {
         ret->msg = (struct tfe_msg){
             .type = MSG_REFUSED,
-            .u.refused = {REFUSAL_NO_SUCH_NODE, "nobody of that id or label is kept out"}};
+            .u.refused = {REFUSAL_NO_SUCH_NODE, "no denied node has this id or label"}};
     }
     for (; row; row = deny_list_find_named(all->bans, s->by, node, clock_wall())) {
         struct msg_ban_row over = *row;
@@ -98,9 +98,8 @@ static bool execute_pool_order(struct session *s, const struct tfe_msg *order, c
         *ret = (struct operator_response){
             .msg = {.type = MSG_REFUSED,
                     .u.refused = {REFUSAL_BAD_REQUEST,
-                                  "this may mean several nodes of the pool, or one of the pool and "
-                                  "another one: name one by its id, as tfe-ctl pool and nodes "
-                                  "show them"}}};
+                                  "ambiguous node: several nodes match (use the "
+                                  "full id from tfe-ctl pool or tfe-ctl nodes)"}}};
         return true;
     }
     if (!pooled) {
@@ -125,13 +124,14 @@ static void revoke_agent(struct session *s, const char *node, bool speaks, bool 
         (pool_find_target(s->all->pool, s->by, node, &is_unclear) ||
          (rdzv_find_node(s->all->rdzv, s->by, node, &found) == 0 && found.n == 1))) {
         *ret = (struct operator_response){
-            .msg = {.type = MSG_REFUSED,
-                    .u.refused = {REFUSAL_NO_SUCH_KEY,
-                                  speaks ? "this agent has no key of its own yet: revoke its "
-                                           "token, or evict it"
-                                         : "this agent is not connected now, so its key is not "
-                                           "known: evict it, or revoke the key by its id, which "
-                                           "the audit has"}}};
+            .msg = {
+                .type = MSG_REFUSED,
+                .u.refused = {
+                    REFUSAL_NO_SUCH_KEY,
+                    speaks
+                        ? "this agent does not have its own key yet (revoke its token or evict it)"
+                        : "this agent's key is unknown because the agent is not connected (evict "
+                          "it, or revoke the key by its id from tfe-ctl audit)"}}};
         return;
     }
     if (!execute_pool_order(s, &evict, node, ret)) {
@@ -168,8 +168,8 @@ static void forget(struct session *s, const struct tfe_msg *order, struct operat
             .msg = {
                 .type = MSG_REFUSED,
                 .u.refused = {REFUSAL_BAD_REQUEST,
-                              "the job was submitted and is not over, or has nodes of the pool: "
-                              "cancel it, and try again once they are free"}}};
+                              "cannot forget the job: it was submitted and has not ended or still "
+                              "has pool nodes (cancel it and try again after their release)"}}};
         return;
     }
     operator_execute(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, order, ret);
@@ -309,13 +309,13 @@ static bool orders_too_often(struct session *s)
     }
     if (!throttle_pass(s->all->orders, key, sizeof(s->by->origin), &refused)) {
         session_refuse(s, REFUSAL_LIMIT_REACHED,
-                       "this token gives too many orders a second; try again later");
+                       "order rate of this token is exceeded (try again later)");
         return true;
     }
     refused = throttle_suppressed(s->all->orders, key, sizeof(s->by->origin));
     if (refused > 0) {
         char about[64];
-        (void)snprintf(about, sizeof(about), "%llu orders above its rate",
+        (void)snprintf(about, sizeof(about), "%llu orders above the rate limit",
                        (unsigned long long)refused);
         session_audit(s, "refused", about, msg_refusal_name(REFUSAL_LIMIT_REACHED));
     }
@@ -341,7 +341,8 @@ void session_query(struct session *s, const struct tfe_msg *msg)
 {
     struct rows *rows;
     if (s->response) {
-        session_refuse(s, REFUSAL_LIMIT_REACHED, "one question at a time");
+        session_refuse(s, REFUSAL_LIMIT_REACHED,
+                       "the previous request of this session has not completed");
         session_finish(s);
         return;
     }

@@ -68,7 +68,7 @@ static void send_piece(struct pool_node *node)
     uint32_t total;
     const uint8_t *bytes = bundles_bytes(d->pieces[0].reading, &n, &total);
     if (n == 0) {
-        send_error(node, d->queue->digest, "the server's disk does not return the bundle");
+        send_error(node, d->queue->digest, "cannot read the bundle from the server's disk");
     }
     for (uint32_t at = 0; at < n && node->session; at += MSG_CHUNK_MAX) {
         const uint32_t left = n - at;
@@ -126,7 +126,7 @@ static void read_pieces(struct pool *p, struct pool_node *node)
         }
         if (!piece->reading) {
             send_error(node, d->queue->digest,
-                       "the server does not have the bundle any more: submit the job again");
+                       "the server no longer has the bundle (submit the job again)");
             end_stream(p, node);
             return;
         }
@@ -319,7 +319,7 @@ void pool_files_fetch(struct pool *p, struct pool_node *node, const struct msg_f
 {
     struct pool_download *d = &node->download;
     if (!node->job || strcmp(node->job->needs.bundle, fetch->digest) != 0) {
-        send_error(node, fetch->digest, "this node's assignment names no such bundle");
+        send_error(node, fetch->digest, "this node's assignment names a different bundle");
         return;
     }
     if (!d->queue && !join_queue(p, node, node->job->needs.bundle)) {

@@ -164,10 +164,9 @@ static void settle(struct upload_task *t)
     struct upload *u = t->upload;
     u->n_tasks--;
     if (t->error < 0) {
-        refuse(u, REFUSAL_BAD_REQUEST,
-               "the bytes of the bundle are not those that its digest says");
+        refuse(u, REFUSAL_BAD_REQUEST, "bundle rejected: its content does not match its digest");
     } else if (t->error > 0) {
-        refuse(u, REFUSAL_STORE, "the server's disk did not take the bundle: %s",
+        refuse(u, REFUSAL_STORE, "cannot write the bundle to the server's disk: %s",
                strerror(t->error));
     }
     free(t);
@@ -183,7 +182,7 @@ static void finished(struct disk_task *task)
     if (u->is_stored) {
         bundle_leave(b, &u->places);
         if (!bundle_add(b, u->name, u->total, clock_wall())) {
-            refuse(u, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+            refuse(u, REFUSAL_LIMIT_REACHED, "the server is out of memory (try again later)");
         }
         log_info("bundle_stored", LOG_S("digest", u->name), LOG_U("bytes", u->total));
     }
@@ -204,7 +203,7 @@ static struct upload_task *task_new(struct upload *u, size_t n_bytes,
         t->step = 0;
         u->n_tasks++;
     } else {
-        refuse(u, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+        refuse(u, REFUSAL_LIMIT_REACHED, "the server is out of memory (try again later)");
     }
     return t;
 }
@@ -294,25 +293,25 @@ static void admit(struct upload *u)
     struct admission_slot *place;
     if (admission_enter(b->slots, &claim, u, &u->slot) != 0 ||
         bundle_enter(b, u->name, u->total, NULL, &u->places) != 0) {
-        refuse(u, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+        refuse(u, REFUSAL_LIMIT_REACHED, "the server is out of memory (try again later)");
         return;
     }
     while ((place = admission_next_eviction(b->slots, &u->slot, NULL))) {
         struct upload *other = place->owner;
         admission_leave(b->slots, place);
         refuse(other, REFUSAL_LIMIT_REACHED,
-               "too many bundles are being brought, with this token or in all: try again at once");
+               "too many concurrent bundle uploads, of this token or in total (try again)");
         if (other == u) {
             return;
         }
     }
     if (!bundle_make_room(b, &u->places)) {
         bundle_leave(b, &u->places);
-        refuse(
-            u, REFUSAL_LIMIT_REACHED,
-            "there is no room for the bundle: the server keeps %u bundles and %u MiB of them, and "
-            "those of one token's jobs take a share; forget jobs that are over",
-            (unsigned)admission_count(b->by_count), (unsigned)(admission_used(b->by_bytes) >> 20));
+        refuse(u, REFUSAL_LIMIT_REACHED,
+               "bundle store is full or this token's quota is used up: the store holds %u bundles "
+               "and %u MiB (forget finished jobs)",
+               (unsigned)admission_count(b->by_count),
+               (unsigned)(admission_used(b->by_bytes) >> 20));
     }
 }
 
@@ -351,11 +350,12 @@ static void opened(struct disk_task *task)
     u->is_open = t->error == 0;
     u->idle_since = clock_mono();
     if (t->error != 0 && t->step == OPEN_SPACE) {
-        refuse(u, REFUSAL_STORE, "the server's disk is full: the bundle would not leave it %u MiB",
+        refuse(u, REFUSAL_STORE,
+               "the server's disk is full: less than %u MiB would be free after the upload",
                (unsigned)(LIMIT_DISK_LEFT_BYTES >> 20));
     } else if (t->error != 0) {
-        refuse(u, REFUSAL_STORE, "the server cannot make %s: %s",
-               t->step == OPEN_DIRECTORY ? "its directory of bundles" : "a file for the bundle",
+        refuse(u, REFUSAL_STORE, "the server cannot create %s: %s",
+               t->step == OPEN_DIRECTORY ? "the bundle directory" : "the bundle file",
                strerror(t->error));
     }
     free(t);
@@ -412,7 +412,7 @@ static void look_at_uploads(struct bundles *b)
         const int64_t waits_ms =
             u->waited_ms + (u->n_tasks == 0 ? tfe_mono_sub(clock_mono(), u->idle_since) : 0);
         if (u->is_open && !u->is_ended && waits_ms > SLACK_MS + u->at / LEAST_BYTES_PER_MS) {
-            refuse(u, REFUSAL_BAD_REQUEST, "the bundle comes too slowly");
+            refuse(u, REFUSAL_BAD_REQUEST, "the bundle upload is too slow");
             admission_leave(b->slots, &u->slot);
         }
     }

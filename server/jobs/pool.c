@@ -89,7 +89,7 @@ static void look_at_jobs(struct pool *p)
         if (job->is_gone || tfe_mono_before(clock_mono(), job->ends)) {
             pool_wake(p, job->ends);
         } else if (!job->is_over) {
-            pool_fail(p, job, "DeadlineExceeded", "it was active longer than its active deadline");
+            pool_fail(p, job, "DeadlineExceeded", "it ran longer than its active deadline");
         } else if (job->lingers) {
             pool_end_lingering(p, job);
             pool_wake(p, clock_mono());

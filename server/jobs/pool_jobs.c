@@ -274,10 +274,10 @@ bool pool_job_in_core(const struct pool_job *job, struct msg_status_job *ret)
 static void say_quota(const struct placement_view *view, char room[MSG_SENTENCE_MAX])
 {
     if (view->quota_lacks == 0) {
-        (void)snprintf(
-            room, MSG_SENTENCE_MAX,
-            "waiting for a larger quota: its minimum is above that of jobs %s, which is %u",
-            view->quota, (unsigned)view->quota_nodes);
+        (void)snprintf(room, MSG_SENTENCE_MAX,
+                       "waiting for a larger quota: the job's minimum exceeds the quota of jobs "
+                       "%s, which is %u",
+                       view->quota, (unsigned)view->quota_nodes);
     } else {
         (void)snprintf(room, MSG_SENTENCE_MAX,
                        "waiting for %u more %s of the quota of jobs %s, which is %u",
@@ -341,13 +341,15 @@ static void say_lacks(struct pool_job *job, const struct placement_view *view,
     struct text text;
     text_init(&text, room, MSG_SENTENCE_MAX);
     if (view->lacks == 0) {
-        text_add(&text, "waiting for nodes that are about to be free");
+        text_add(&text, "waiting for nodes that are being released");
     } else if (view->is_too_large) {
-        text_addf(&text, "waiting for %u more %s: the pool has too few that may work for it",
+        text_addf(&text, "waiting for %u more %s: the pool has too few suitable nodes",
                   (unsigned)view->lacks, nodes);
     } else {
-        text_addf(&text, "waiting for %u more %s: other jobs have them, or nobody",
-                  (unsigned)view->lacks, nodes);
+        text_addf(
+            &text,
+            "waiting for %u more %s: all suitable nodes are assigned to other jobs or unavailable",
+            (unsigned)view->lacks, nodes);
     }
     add_wanted_labels(job, &text);
 }
@@ -374,7 +376,7 @@ const char *pool_job_waits(struct pool_job *job, char room[MSG_SENTENCE_MAX])
     const char *node;
     const char *error;
     if (job->is_over || !pool_job_view(job, &view)) {
-        return job->is_over ? NULL : "waiting until it is on the disk";
+        return job->is_over ? NULL : "waiting for the job to be written to the database";
     }
     switch (view.state) {
     case PLACEMENT_JOB_PAUSED:

@@ -128,7 +128,7 @@ void pool_node_drop(struct pool *p, struct pool_node *node)
 void pool_node_send_removal(struct pool_node *node, uint32_t within_ms)
 {
     static const char *const says[] = {[OUT_NOT] = "",
-                                       [OUT_IDLE] = "no job has needed it for long enough",
+                                       [OUT_IDLE] = "it was idle for longer than its idle timeout",
                                        [OUT_DRAINED] = "an operator has drained it",
                                        [OUT_EVICTED] = "an operator has evicted it"};
     const struct tfe_msg msg = {.type = MSG_RELEASE,

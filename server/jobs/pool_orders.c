@@ -43,7 +43,7 @@ refuse(struct pool_order *order, enum tfe_refusal code, const char *format, ...)
 
 static void refuse_memory(struct pool_order *order)
 {
-    refuse(order, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+    refuse(order, REFUSAL_LIMIT_REACHED, "the server is out of memory (try again later)");
 }
 
 /* Acknowledges the order once the present version of the job is durable. */
@@ -75,8 +75,7 @@ static void begin(struct pool *p, struct pool_order *order, const struct princip
     rc = rc == 0 ? pool_job_set(job, spec) : rc;
     if (rc == TFE_EFULL) {
         refuse(order, REFUSAL_LIMIT_REACHED,
-               "the server remembers %u jobs that were handed in, as many as it takes: forget some "
-               "that are over",
+               "job queue is full: the server holds %u submitted jobs (forget finished jobs)",
                POOL_JOBS_MAX);
         return;
     }
@@ -108,11 +107,11 @@ static const char *presumed(const struct principal *by, const struct pool_needs 
         return NULL;
     }
     if (needs->preempt) {
-        return "preempt: it ends jobs of others, and takes a token for all jobs";
+        return "preempt: not allowed with this token: preemption needs a token for all jobs";
     }
-    return needs->priority > MSG_PRIORITY_DEFAULT
-               ? "priority: more than 500 takes a token for all jobs"
-               : NULL;
+    return needs->priority > MSG_PRIORITY_DEFAULT ? "priority: not allowed with this token: a "
+                                                    "priority above 500 needs a token for all jobs"
+                                                  : NULL;
 }
 
 /* Returns true if the token has its share of the remembered jobs. Every remembered job of its
@@ -147,7 +146,7 @@ static bool is_above_quota(const struct pool *p, struct pool_order *order, const
         return false;
     }
     refuse(order, REFUSAL_BAD_REQUEST,
-           "nodes: it needs %u at least, and the quota of jobs %s is %u together",
+           "nodes: the job needs at least %u, and the quota of jobs %s is %u in total",
            (unsigned)least_of(needs), quota.pattern, (unsigned)quota.nodes);
     return true;
 }
@@ -163,7 +162,7 @@ static bool would_wait(struct pool_order *order, const struct pool_job *job,
         return false;
     }
     refuse(order, REFUSAL_CONFLICT,
-           "nodes: it would need %u at least, and other jobs of its quota leave it %u now",
+           "nodes: the job would need at least %u, and other jobs of its quota leave %u now",
            (unsigned)least_of(needs), (unsigned)view.max_min);
     return true;
 }
@@ -179,21 +178,22 @@ static void submit_job(struct pool *p, struct pool_order *order, const struct pr
         refuse(order, REFUSAL_BAD_REQUEST, "%s", fault);
     } else if (needs.bundle[0] != '\0' && !bundles_has(p->bundles, needs.bundle, by)) {
         refuse(order, REFUSAL_BAD_REQUEST,
-               "the server has no bundle %s of who hands this job in: tfe-ctl submit --bundle "
-               "brings it",
+               "bundle: the server has no bundle %s of this token (upload it with tfe-ctl submit "
+               "--bundle)",
                needs.bundle);
     } else if (job && (!job->is_over || job->lingers)) {
-        refuse(order, REFUSAL_CONFLICT, "job \"%s\" is not over: cancel it, or take another name",
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" has not ended (cancel it or use another name)",
                name);
     } else if (is_taken(p, name)) {
         refuse(order, REFUSAL_CONFLICT,
-               "agents that were started by hand work for a job \"%s\": take another name", name);
+               "job \"%s\" already exists and was opened by manually started agents (use another "
+               "name)",
+               name);
     } else if (!job && has_enough(p, by)) {
-        refuse(
-            order, REFUSAL_LIMIT_REACHED,
-            "jobs of the names that this token is for have their share of the %u that the server "
-            "remembers: forget some that are over",
-            POOL_JOBS_MAX);
+        refuse(order, REFUSAL_LIMIT_REACHED,
+               "job limit of this token is reached: its share of the %u jobs on the server is used "
+               "up (forget finished jobs)",
+               POOL_JOBS_MAX);
     } else if (!is_above_quota(p, order, name, &needs)) {
         begin(p, order, by, name, spec, "was submitted");
     }
@@ -210,7 +210,8 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
     } else if (rc != 0) {
         refuse(order, REFUSAL_BAD_REQUEST, "%s", reason.text);
     } else if (strcmp(job_text(spec, "name"), msg->job) != 0) {
-        refuse(order, REFUSAL_BAD_REQUEST, "name: the job has another name than its message");
+        refuse(order, REFUSAL_BAD_REQUEST,
+               "name: the job's name differs from the name in the message");
     } else {
         submit_job(p, order, by, msg->job, spec);
     }
@@ -220,14 +221,14 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
 static void rerun(struct pool *p, struct pool_order *order, struct pool_job *job)
 {
     if (!job->is_over || job->lingers) {
-        refuse(order, REFUSAL_CONFLICT, "job \"%s\" is not over: cancel it first", job->name.text);
-    } else if (is_taken(p, job->name.text)) {
-        refuse(order, REFUSAL_CONFLICT, "job \"%s\" has not ended yet: try again at once",
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" has not ended (cancel it first)",
                job->name.text);
+    } else if (is_taken(p, job->name.text)) {
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" is still ending (try again)", job->name.text);
     } else if (!is_above_quota(p, order, job->name.text, &job->needs)) {
         json_t *spec = pool_job_spec(job);
         if (spec && json_object_set_new(spec, "suspend", json_false()) == 0) {
-            begin(p, order, NULL, job->name.text, spec, "begins anew");
+            begin(p, order, NULL, job->name.text, spec, "was restarted");
         } else {
             refuse_memory(order);
         }
@@ -297,8 +298,8 @@ static void suspend(struct pool *p, struct pool_order *order, struct pool_job *j
     job->started.ms = 0;
     job->ends = TFE_MONO_NEVER;
     events_report(p->config.events, &row,
-                  is_on ? "the job is suspended: its nodes go back to the pool"
-                        : "the job is resumed, and waits for nodes");
+                  is_on ? "the job is suspended: its nodes return to the pool"
+                        : "the job is resumed and waits for nodes");
     change(p, order, job, json_pack("{sb}", "suspend", is_on));
 }
 
@@ -354,13 +355,13 @@ static void refuse_unsubmitted(const struct pool *p, struct pool_order *order, c
         refuse(order, REFUSAL_NO_SUCH_JOB, "there is no job \"%s\" on this server", name);
     } else if (type == MSG_RERUN) {
         refuse(order, REFUSAL_CONFLICT,
-               "job \"%s\" was opened by agents that were started by hand: start them again, with "
-               "--new-run, for its next run",
+               "cannot restart job \"%s\": it was opened by manually started agents (start them "
+               "again with --new-run)",
                name);
     } else {
         refuse(order, REFUSAL_CONFLICT,
-               "job \"%s\" was opened by agents that were started by hand: it is suspended by "
-               "ending them, and resumed by starting them again",
+               "cannot suspend or resume job \"%s\": it was opened by manually started agents "
+               "(stop or start the agents)",
                name);
     }
 }

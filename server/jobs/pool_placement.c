@@ -44,23 +44,23 @@ static const char *why_released(enum placement_reason reason)
 {
     switch (reason) {
     case PLACEMENT_NO_REASON:
-        return "it was asked for before";
+        return "its release was already requested";
     case PLACEMENT_TOO_MANY:
-        return "the job may have fewer nodes now";
+        return "the job's maximum was lowered";
     case PLACEMENT_TAKEN:
-        return "another job needs it for its minimum";
+        return "another job needs it to reach its minimum";
     case PLACEMENT_SUSPENDED:
         return "the job is suspended";
     case PLACEMENT_OVER:
-        return "the job is over";
+        return "the job has ended";
     case PLACEMENT_TOO_FEW:
-        return "the job lacks nodes, and others wait";
+        return "the job lacks nodes and other jobs wait";
     case PLACEMENT_UNKNOWN:
-        return "the server does not know what it works for";
+        return "the server does not know its assignment";
     case PLACEMENT_REMOVED:
-        return "it leaves the pool";
+        return "the node leaves the pool";
     case PLACEMENT_ABOVE_QUOTA:
-        return "the job lacks nodes, and its minimum is above its quota";
+        return "the job lacks nodes and its minimum exceeds its quota";
     }
     return "";
 }
@@ -74,7 +74,7 @@ static void tell_moves(struct pool *p)
         const struct msg_event_row given = {.kind = "assigned", .job = job->name.text};
         const struct msg_event_row taken = {.kind = "released", .job = job->name.text};
         if (job->n_given > 0) {
-            events_report(p->config.events, &given, "the job gets %u %s of the pool",
+            events_report(p->config.events, &given, "the job receives %u %s of the pool",
                           (unsigned)job->n_given, job->n_given == 1 ? "node" : "nodes");
         }
         if (job->n_taken > 0) {
@@ -313,8 +313,9 @@ static void set_waiting(struct pool_job *job, const struct placement_view *view)
         const bool is_above = view->quota_lacks == 0;
         reason = is_above ? "AboveQuota" : "WaitsForQuota";
         (void)snprintf(says, sizeof(says),
-                       is_above ? "its minimum is above the quota of jobs %s"
-                                : "it waits for nodes of the quota of jobs %s, which others have",
+                       is_above
+                           ? "its minimum exceeds the quota of jobs %s"
+                           : "it waits for nodes of the quota of jobs %s, which other jobs use",
                        view->quota);
     }
     pool_job_is(job, STATE_WAITING, reason, says);
@@ -322,7 +323,7 @@ static void set_waiting(struct pool_job *job, const struct placement_view *view)
 
 static void set_running(struct pool_job *job)
 {
-    pool_job_is(job, STATE_RUNNING, "JobRunning", "an epoch runs");
+    pool_job_is(job, STATE_RUNNING, "JobRunning", "an epoch is running");
     job->failures = 0;
     job->start_error[0] = '\0';
     if (job->started.ms == 0) {
@@ -372,8 +373,8 @@ void pool_refresh(struct pool *p, struct pool_job *job)
     } else if (is_there && run.lingers) {
         job->lingers = true;
         pool_end(p, job, STATE_SUCCEEDED, "JobSucceeded",
-                 "the job has succeeded; what still runs goes on until it ends, is cancelled or "
-                 "the job's ttl is over");
+                 "the job has succeeded; the remaining trainers run until they end, the job is "
+                 "cancelled or its ttl expires");
     } else if (is_there && row.state == STATE_FAILED) {
         end_as_failed(p, job, run.is_used_up);
     } else if (is_there && row.state == STATE_CANCELLED) {
@@ -414,7 +415,7 @@ static void on_written(void *ctx, int rc, struct record_list *page, const char *
         log_error("job_not_written", LOG_S("job", job->name.text), LOG_S("reason", reason));
         job->again = tfe_mono_add(clock_mono(), POOL_CHECK_MS);
         if (!job->is_placed && !job->is_over) {
-            pool_job_is(job, STATE_FAILED, "NotStored", "the database did not take it");
+            pool_job_is(job, STATE_FAILED, "NotStored", "it could not be written to the database");
             job->is_over = true;
         }
     }

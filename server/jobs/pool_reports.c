@@ -114,7 +114,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
 {
     struct pool_node *node = pool_node_find(p, msg->node);
     if (s->pooled && s->pooled != node) {
-        turn_away(s, REFUSAL_BAD_REQUEST, "a session is one node's alone");
+        turn_away(s, REFUSAL_BAD_REQUEST, "this session already belongs to another node");
         return;
     }
     bool is_new = !node;
@@ -123,7 +123,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
         if (node && is_new) {
             pool_node_drop(p, node);
         }
-        turn_away(s, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+        turn_away(s, REFUSAL_LIMIT_REACHED, "the server is out of memory (try again later)");
         return;
     }
     if (node->session && node->session != s) {
@@ -131,7 +131,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
         node->session = NULL;
         old->pooled = NULL;
         if (old->phase == SESSION_OPEN) {
-            turn_away(old, REFUSAL_NODE_REPLACED, "a newer session of this node is there");
+            turn_away(old, REFUSAL_NODE_REPLACED, "this node has opened a newer session");
         }
     }
     node->session = s;
@@ -158,7 +158,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
             p, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
         pool_node_drop(p, node);
         turn_away(s, REFUSAL_LIMIT_REACHED,
-                  "the pool has too many different sets of labels, or no memory");
+                  "the pool has too many different label sets, or the server is out of memory");
     } else if (s->pooled && node->out != OUT_NOT) {
         pool_node_send_removal(node, 0);
     }
@@ -280,8 +280,10 @@ static void take_facts(struct pool *p, struct pool_node *node,
                                               .node = node->id.text,
                                               .labels = &spot,
                                               .n_labels = 1}) != 0) {
-        log_warn("pool_node_spot_not_known", LOG_S("node", node->id.text),
-                 LOG_S("reason", "there are too many different sets of labels, or no memory"));
+        log_warn(
+            "pool_node_spot_not_known", LOG_S("node", node->id.text),
+            LOG_S("reason",
+                  "the pool has too many different label sets, or the server is out of memory"));
     }
 }
 
@@ -290,7 +292,7 @@ static void take_notice(struct pool *p, struct pool_node *node, const struct msg
     const bool is_warned = !notice->withdrawn &&
                            notice->kind != NOTICE_REBALANCE; /* a rebalance hint does not count */
     if (notice->kind < NOTICE_REBALANCE || notice->kind > NOTICE_OPERATOR) {
-        turn_away(node->session, REFUSAL_BAD_REQUEST, "there is no such kind of notice");
+        turn_away(node->session, REFUSAL_BAD_REQUEST, "unknown kind of notice");
         return;
     }
     if (set_warned(p, node, is_warned, node->is_unfit)) {
@@ -332,7 +334,7 @@ void pool_handle_message(struct pool *p, struct session *s, const struct tfe_msg
         TAILQ_INSERT_HEAD(&p->leases, node, by_lease);
         return;
     }
-    turn_away(s, REFUSAL_BAD_REQUEST, "a node of the pool does not say this");
+    turn_away(s, REFUSAL_BAD_REQUEST, "unexpected message from a pool node");
 }
 
 const char *pool_node_id(const struct pool_node *node)

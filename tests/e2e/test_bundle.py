@@ -239,7 +239,7 @@ def test_a_failed_download_is_no_failed_start(server, fleet, ctl, code, tmp_path
     stored.rename(tmp_path / "away")
     pool.order("cancel", "blocker")
     waits = wait_until(lambda: (text := pool.job("one").get("waits") or "") and "its files on" in text and text, what="the reason")
-    assert "the server's disk does not return the bundle" in waits and not list(blocker.iterdir())
+    assert "cannot read the bundle from the server's disk" in waits and not list(blocker.iterdir())
     (tmp_path / "away").rename(stored)
     assert said(out, 1)[0]["found"]["lib/noise"][0] == 700_000
     pool.wait_state("one", "succeeded")
@@ -367,7 +367,7 @@ def test_what_is_no_bundle_of_ours_is_never_unpacked(server, fleet, ctl, tmp_pat
 def test_bytes_that_are_not_what_was_said_are_not_kept(server):
     one = server()
     answer, digest = put(one, b"x" * 300_000, digest="ab" * 32)
-    assert "not those that its digest says" in answer
+    assert "does not match its digest" in answer
     answer = order(one, "SUBMIT", spec("job", source={"bundle": digest}))
     assert "has no bundle" in answer
     with RawClient(one.port, one.token("admin"), timeout=20) as hasty:
@@ -388,7 +388,7 @@ def test_a_digest_is_no_key_to_what_others_have_brought(server, token):
     with Waiting(one.port, one.token("agent"), "a") as node:
         node.receive_until("WELCOME")
         node.send("FETCH", {1: digest, 3: 1000})
-        assert b"names no such bundle" in node.receive_until("CHUNK")[1][8][0]
+        assert b"names a different bundle" in node.receive_until("CHUNK")[1][8][0]
         assert order(one, "SUBMIT", spec("mine", source={"bundle": digest})) == "DONE"
         node.assigned()
         node.send("FETCH", {1: digest, 3: 1000})

@@ -80,7 +80,7 @@ def test_a_job_of_agents_has_the_same_verbs(server, fleet, ctl):  # noqa: F811
     assert "hand" in run(ctl, "jobs")[1]
     for verb in ("suspend", "resume", "restart"):
         code, _, err = run(ctl, verb, "hand")
-        assert code == 1 and "opened by agents that were started by hand" in err, verb
+        assert code == 1 and "opened by manually started agents" in err, verb
     assert run(ctl, "scale", "hand", "1:1")[:2] == (0, "job hand is scaled\n")
     code, out, err = run(ctl, "status", "--json", "hand")
     assert code == 0 and json.loads(out)["jobs"][0]["max"] == 1, err

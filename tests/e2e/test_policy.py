@@ -105,7 +105,7 @@ def test_what_still_runs_is_let_run_after_a_success_until_it_ends_or_is_cancelle
     other = started(pool, folder, epoch, 1)
     pool.fleet.order("exit 0", epoch, 0, folder=folder)
     pool.wait_state("train", "succeeded")
-    assert "goes on until it ends" in conditions(pool, "train")["Succeeded"]["says"]
+    assert "run until they end" in conditions(pool, "train")["Succeeded"]["says"]
     assert [n["job"] for n in pool.nodes("assigned")] == ["train", "train"]
     assert "is not over" in ctl("restart", "train").stderr
     first.kill()

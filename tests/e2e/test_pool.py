@@ -333,7 +333,7 @@ def test_an_agent_started_by_hand_has_no_place_in_a_submitted_job(pool):
     for words in (["--job=waits"], ["--job=waits", "--run=other"]):
         agent = pool.fleet.start(*words)
         assert agent.wait() == 1
-        assert ('the job of this name was submitted, and takes nodes of the pool only: start tfe-agent --pool, or choose another --job'
+        assert ('the job of this name was submitted and uses only pool nodes (start tfe-agent --pool or use another --job)'
                 in agent.stderr()), agent.stderr()
     pool.order("cancel", "waits")
     pool.wait_state("waits", "cancelled")

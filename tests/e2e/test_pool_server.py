@@ -111,7 +111,7 @@ def test_a_node_that_finds_no_place_for_its_new_labels_gets_no_work(server):
         for node in (changed, *others):
             node.receive_until("WELCOME")
         again = stack.enter_context(Waiting(server.port, token, "n0", ["set=64"]))
-        assert b"too many different sets" in again.receive_until("REFUSED")[1][2][0]
+        assert b"too many different label sets" in again.receive_until("REFUSED")[1][2][0]
         assert order(server, "SUBMIT", spec("train")) == "DONE"
         assert others[0].assigned()[1] == "train"
 
@@ -244,7 +244,7 @@ def test_a_job_is_forgotten_so_long_after_its_end_once_its_nodes_are_free(server
             child.send("EXITED", {1: starts(child)})
             child.receive_until("FINISH")
         wait_until(lambda: jobs(server) == {"train": ("succeeded", 1)}, what="its success")
-        assert "nodes of the pool" in order(server, "FORGET", {1: "train"})
+        assert "pool nodes" in order(server, "FORGET", {1: "train"})
         assert node.released() == assignment
         node.freed(assignment)
         wait_until(lambda: jobs(server) == {}, what="the job to be forgotten")

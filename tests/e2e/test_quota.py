@@ -77,7 +77,7 @@ def test_a_minimum_above_it_is_refused_by_name(server, token):
     assert order(server, "SUBMIT", spec("team-old", sizes=(3, 3))) == "DONE"
     assert order(server, "CANCEL", {1: "team-old"}) == "DONE"
     token("--role=admin", "--job=team-*", "--quota=2")
-    says = "it needs 3 at least, and the quota of jobs team-* is 2 together"
+    says = "the job needs at least 3, and the quota of jobs team-* is 2 in total"
     assert says in order(server, "SUBMIT", spec("team-a", sizes=(3, 3)))
     assert says in order(server, "SUBMIT", spec("team-a", sizes=(1, 1), ps=1, chief=True))  # counting its ps and chief
     assert says in order(server, "RERUN", {1: "team-old"})
@@ -94,7 +94,7 @@ def test_a_job_that_has_its_minimum_is_not_scaled_to_wait_for_others(server, tok
         assert order(server, "SUBMIT", spec("team-a", sizes=(2, 2))) == "DONE"
         assert order(server, "SUBMIT", spec("team-b", sizes=(1, 2))) == "DONE"
         all_nodes.work_for("team-a", "team-a", "team-b", "team-b")
-        assert "other jobs of its quota leave it 3 now" in scale(server, "team-a", 4, 4)
+        assert "other jobs of its quota leave 3 now" in scale(server, "team-a", 4, 4)
         assert scale(server, "team-a", 3, 3) == "DONE"
         all_nodes.free_one("team-b")
         all_nodes.work_for("team-a", "team-a", "team-a", "team-b")
@@ -113,7 +113,7 @@ def test_it_is_lowered_and_takes_nothing_and_outlives_its_token_and_the_server(s
         wait_until(lambda: conditions(first, "team-big")["Waiting"] == (True, "WaitsForQuota"), what="its reason")
         token("--role=admin", "--job=team-*", "--quota=1", "--label=second")
         wait_until(lambda: conditions(first, "team-big")["Waiting"] == (True, "AboveQuota"), what="its other reason")
-        assert waits(first, "team-big") == "waiting for a larger quota: its minimum is above that of jobs team-*, which is 1"
+        assert waits(first, "team-big") == "waiting for a larger quota: the job's minimum exceeds the quota of jobs team-*, which is 1"
         assert order(first, "SUBMIT", spec("team-b", sizes=(1, 1))) == "DONE"
         wait_until(lambda: conditions(first, "team-b")["Waiting"] == (True, "WaitsForQuota"), what="the reason")
         all_nodes.work_for(*["team-a"] * 3)
@@ -146,7 +146,7 @@ def test_its_condition_names_the_quota_that_it_waits_for_now(server, token):
     assert order(server, "SUBMIT", spec("team-x", sizes=(4, 4))) == "DONE"
     for jobs_, n in (("team-*", 3), ("*-x", 2), ("*-x", 65536)):
         token("--role=admin", f"--job={jobs_}", f"--quota={n}")
-        wait_until(lambda: says() == f"its minimum is above the quota of jobs {jobs_ if n < 4 else 'team-*'}", what="the quota's name")
+        wait_until(lambda: says() == f"its minimum exceeds the quota of jobs {jobs_ if n < 4 else 'team-*'}", what="the quota's name")
 
 
 @pytest.mark.parametrize("options", [("--role=agent", "--job=a-*"), ("--role=observer", "--job=a-*"), ("--role=admin",)])

@@ -128,7 +128,7 @@ def test_orders_of_one_key_are_rows_of_the_audit_at_a_rate_and_the_rest_is_one_r
     assert ctl("cancel", "--token", evil, "team-a-1").returncode != 0
     rows = json.loads(ctl("audit", "--json").stdout)["audit"]
     assert [row["about"] for row in rows if row["what"] == "CANCEL"][-2:] == ["team-b-1", "team-a-1"]
-    assert any(row["about"] == f"{refused} orders above its rate" for row in rows)
+    assert any(row["about"] == f"{refused} orders above the rate limit" for row in rows)
     assert ctl("audit", "--verify").returncode == 0
 
 
@@ -160,7 +160,7 @@ def test_who_hands_in_some_jobs_leaves_places_for_others(server, ctl, scoped):
                 answer, fields = client.receive_until("DONE", "REFUSED")
                 said.append("DONE" if answer == "DONE" else fields[2][0].decode())
     assert said.count("DONE") == 237  # (1,000 - 50) / 4
-    assert all("their share of the 1000" in text for text in said if text != "DONE")
+    assert all("its share of the 1000" in text for text in said if text != "DONE")
     with RawClient(s.port, scoped("team-b-*"), timeout=20) as client:
         client.send("SUBMIT", spec("team-b-1"))
         assert client.receive_until("DONE", "REFUSED")[0] == "DONE"

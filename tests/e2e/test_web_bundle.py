@@ -139,7 +139,7 @@ def test_bundle_that_is_refused_leaves_nothing(web, token, state_dir):
     packed = os.urandom(100_000)
     large = b"x" * (64 << 20)
     for body, path, code, says in (
-            (packed, path_of(b"other"), 400, "not those that its digest says"),
+            (packed, path_of(b"other"), 400, "does not match its digest"),
             (b"", path_of(b""), 400, "the bundle is empty"),
             (packed, "/api/v1/bundles/0123", 400, "BLAKE2b of 32 bytes"),
             (packed, "/api/v1/bundles/" + digest_of(packed).upper(), 400, "BLAKE2b of 32 bytes"),

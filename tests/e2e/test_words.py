@@ -224,7 +224,7 @@ def test_who_may_not_come_in_is_told_why(server, fleet, ctl):
     assert ctl("evict", "--for=1m", "m0").returncode == 0
     again = fleet.start("--job=j", "--node-name=m0")
     assert again.wait() == 1
-    assert re.search(r"an operator has evicted this node, and keeps it out until 20\S+ \S+ UTC \(tfe-ctl unban m0 lets it in\)", again.stderr())
+    assert re.search(r"an operator has evicted this node and denies it until 20\S+ \S+ UTC \(tfe-ctl unban m0 ends this\)", again.stderr())
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")

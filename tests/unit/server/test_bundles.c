@@ -328,7 +328,7 @@ TEST_IN(bundles, a_disk_that_makes_no_file_is_told_and_what_came_to_no_end_leave
     rows = ask(b, digest_of(1), 100, &msg);
     assert_int_equal(msg.type, MSG_REFUSED);
     assert_int_equal(msg.u.refused.code, REFUSAL_STORE);
-    assert_non_null(strstr(msg.u.refused.sentence, "cannot make a file for the bundle"));
+    assert_non_null(strstr(msg.u.refused.sentence, "cannot create the bundle file"));
     rows_free(rows);
     assert_int_equal(access(folder_path(dir, "elsewhere"), F_OK), -1);
     bundles_free(b);

@@ -39,7 +39,7 @@ TEST_IN(pool, message_that_no_node_sends_ends_the_session)
 {
     node_comes(0, NULL, 0);
     node_sends(0, (struct tfe_msg){.type = MSG_LISTENING, .u.listening.epoch = 1});
-    nodes_heard_is("0:refused a node of the pool does not say this; ");
+    nodes_heard_is("0:refused unexpected message from a pool node; ");
     assert_true(node_is_closed(0));
 }
 
@@ -197,7 +197,7 @@ TEST_IN(pool, conditions_of_a_job_follow_the_core)
     rank_exits(0, 0);
     assert_string_equal(state_of("j"), "succeeded");
     assert_string_equal(condition_of("j"), "JobSucceeded the job has succeeded");
-    assert_has(nodes_heard(), "0:release 1 60000ms the job is over OVER; ");
+    assert_has(nodes_heard(), "0:release 1 60000ms the job has ended OVER; ");
 }
 
 TEST_IN(pool, active_deadline_ends_a_job_by_the_time_that_it_ran)
@@ -223,7 +223,7 @@ TEST_IN(pool, active_deadline_ends_a_job_by_the_time_that_it_ran)
     server_pass(8000);
     assert_string_equal(state_of("j"), "failed");
     assert_has(condition_of("j"), "DeadlineExceeded ");
-    nodes_heard_is("0:release 2 60000ms the job is over OVER; ");
+    nodes_heard_is("0:release 2 60000ms the job has ended OVER; ");
 }
 
 TEST_IN(pool, job_is_forgotten_its_ttl_after_its_end_once_its_nodes_are_free)
@@ -269,7 +269,7 @@ TEST_IN(pool, rest_of_a_job_that_succeeded_goes_on_until_its_ttl_is_over)
     server_pass(28000);
     nodes_heard_is("");
     server_pass(2001);
-    nodes_heard_is("1:release 2 60000ms the job is over OVER; ");
+    nodes_heard_is("1:release 2 60000ms the job has ended OVER; ");
 }
 
 TEST_IN(pool, rest_of_a_job_that_succeeded_ends_with_its_last_trainer_or_by_cancel)
@@ -287,7 +287,7 @@ TEST_IN(pool, rest_of_a_job_that_succeeded_ends_with_its_last_trainer_or_by_canc
         } else {
             assert_string_equal(server_order_about(MSG_CANCEL, name), "done");
         }
-        assert_has(nodes_heard(), " 60000ms the job is over OVER; ");
+        assert_has(nodes_heard(), " 60000ms the job has ended OVER; ");
         assert_string_equal(state_of(name), "succeeded");
         agent_leaves(0);
         agent_leaves(1);
@@ -498,7 +498,7 @@ TEST_IN(pool, job_that_is_no_job_file_with_its_name_is_refused)
         {"{]", "bad_request: the job is not valid JSON"},
         {"[]", "bad_request: expected a mapping of fields"},
         {"{\"command\": [\"a\"]}", "bad_request: name: missing"},
-        {"{\"name\": \"other\"}", "bad_request: name: the job has another name"},
+        {"{\"name\": \"other\"}", "bad_request: name: the job's name differs"},
         {"{\"name\": \"j\", \"name\": \"j\"}", "bad_request: the job is not valid JSON: duplicate"},
         {"{\"name\": \"j\", \"x\": \"\\u0000\"}", "bad_request: the job is not valid JSON"},
     };

@@ -362,7 +362,7 @@ static void refused(enum tfe_refusal code, const char *sentence)
 
 static void refused_evicted(void)
 {
-    static const char head[] = "an operator has evicted this node, and keeps it out until 20";
+    static const char head[] = "an operator has evicted this node and denies it until 20";
     static const char tail[] = " UTC (tfe-ctl unban host lets it in)";
     RUN_UNTIL(&f.world, f.world.client.closed == 1);
     assert_int_equal(seen.refused, REFUSAL_EVICTED);
@@ -389,7 +389,7 @@ TEST_IN(sessions, whose_node_does_not_prove_its_id_do_not_reach_the_core)
     node_secret_make(other);
     dial();
     assert_int_equal(side_send(&f.world.client, join_of(other)), 0);
-    refused(REFUSAL_NOT_AUTHORISED, "it does not prove its node's id");
+    refused(REFUSAL_NOT_AUTHORISED, "the node secret does not match the node id");
     assert_int_equal(seen.joins, 0);
 }
 
@@ -409,7 +409,7 @@ TEST_IN(sessions, of_nodes_of_the_pool_prove_their_ids_too)
     node_secret_make(other);
     msg.u.pool.node_secret = other;
     assert_int_equal(side_send(&f.world.client, msg), 0);
-    refused(REFUSAL_NOT_AUTHORISED, "it does not prove its node's id");
+    refused(REFUSAL_NOT_AUTHORISED, "the node secret does not match the node id");
     assert_int_equal(seen.messages, 0);
     const struct principal admin = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
     bool is_unclear;
@@ -495,19 +495,19 @@ TEST_IN(sessions, say_what_the_core_does_not_take)
 {
     dial();
     assert_int_equal(side_send(&f.world.client, renew(1)), 0);
-    refused(REFUSAL_BAD_REQUEST, "a session begins with a JOIN, and is that node's alone");
+    refused(REFUSAL_BAD_REQUEST, "a session must begin with JOIN and serve only that node");
     assert_int_equal(seen.closed, 0); /* the core has not received the session */
     f.world.client = (struct side){.on_message = on_client_message};
     seen.rc = TFE_ENOMEM;
     dial();
     join();
-    refused(REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+    refused(REFUSAL_LIMIT_REACHED, "the server is out of memory (try again later)");
     assert_int_equal(seen.closed, 0); /* a rejected JOIN leaves no state */
     f.world.client = (struct side){.on_message = on_client_message};
     seen.rc = TFE_EINVAL;
     dial();
     join();
-    refused(REFUSAL_BAD_REQUEST, "the message makes no sense here");
+    refused(REFUSAL_BAD_REQUEST, "unexpected message in this state of the session");
     RUN_UNTIL(&f.world, f.all->n == 0);
 }
 
