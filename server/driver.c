@@ -318,12 +318,12 @@ static void on_condition(void *ctx, int rc, const char *reason)
     }
     if (rc == 0) {
         events_report(driver->to.events, &(struct msg_event_row){.kind = "store_writes_again"},
-                      "the database takes what is written again");
+                      "database writes succeed again");
     } else {
-        events_report(
-            driver->to.events,
-            &(struct msg_event_row){.kind = "store_failed", .level = EVENT_ERROR},
-            "the database takes nothing (%.600s): running epochs go on, no new one begins", reason);
+        events_report(driver->to.events,
+                      &(struct msg_event_row){.kind = "store_failed", .level = EVENT_ERROR},
+                      "database writes fail (%.600s): running epochs continue, no new epoch begins",
+                      reason);
     }
 }
 
@@ -406,7 +406,7 @@ static int restore_job(void *ctx, const struct rdzv_record *record, const char *
     struct driver *driver = ctx;
     if (fault) {
         log_error("job_set_aside", LOG_S("job", record->job), LOG_S("reason", fault),
-                  LOG_S("effect", "its agents can bring it back; its record stays in the store"));
+                  LOG_S("effect", "its agents can restore it; its record remains in the store"));
         return rdzv_set_aside(driver->core, record->job);
     }
     int rc = rdzv_restore(driver->core, clock_mono(), record);

@@ -252,7 +252,7 @@ static int start_loop(struct server *server, struct tfe_reason *reason)
         server->watchdog = sd_notify_watchdog(server->base);
     }
     if (!server->on_late || counters_start(&server->gauges, server->base) != 0) {
-        reason_set(reason, "the event loop cannot be set up");
+        reason_set(reason, "cannot set up the event loop");
         return TFE_ESYS;
     }
     return 0;
@@ -279,7 +279,7 @@ static int load_bans(struct server *server, struct store *store, struct tfe_reas
 {
     int rc = deny_list_new(&server->bans);
     if (rc != 0) {
-        reason_set(reason, "no memory for who was evicted");
+        reason_set(reason, "no memory for the deny list");
         return rc;
     }
     const struct store_page all = {.type = MSG_BAN_ROW, .max = UINT32_MAX};
@@ -294,7 +294,7 @@ static int start_seeing(struct server *server, struct store *store, struct tfe_r
     rc = rc == 0 ? series_new(core, &server->series) : rc;
     rc = rc == 0 ? reports_new(core, server->events, server->series, &server->reports) : rc;
     if (rc != 0) {
-        reason_set(reason, "no memory for what has happened");
+        reason_set(reason, "no memory for the events");
         return rc;
     }
     rc = events_load(server->events, store, reason);
@@ -462,7 +462,8 @@ static void finish(struct server *server)
     sessions_free(server->sessions);
     reports_free(server->reports);
     if (!driver_free(server->driver, STORE_WAIT_MS)) {
-        log_warn("store_hangs", LOG_S("effect", "the last write was promised to nobody"));
+        log_warn("store_hangs",
+                 LOG_S("effect", "the last write was not acknowledged to any client"));
     }
     if (server->events) {
         events_set_owner_fn(server->events, NULL, NULL);
@@ -503,7 +504,7 @@ int main(int argc, char **argv)
     log_init("tfe-rdzv", server.settings.log_level, server.settings.log_format);
     int status = EXIT_FAILURE;
     if (sodium_init() < 0) {
-        reason_set(&reason, "libsodium cannot be set up");
+        reason_set(&reason, "cannot set up libsodium");
     } else if (start(&server, &reason) == 0) {
         status = event_base_dispatch(server.base) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
         const char *over = driver_over(server.driver);

@@ -82,8 +82,8 @@ int addresses_parse(struct addresses *ret, const char *text, struct tfe_reason *
             ret->names = true;
         } else if (ret->n == ADDRESSES_MAX || !read_network(ret, word)) {
             reason_set(reason,
-                       "it takes at most %d networks like 10.0.0.0/8 or 2001:db8::/32, and the "
-                       "word names, with commas",
+                       "expected at most %d comma-separated networks such as 10.0.0.0/8 or "
+                       "2001:db8::/32, or the word \"names\"",
                        ADDRESSES_MAX);
             rc = TFE_EINVAL;
         }

@@ -31,7 +31,7 @@ static int parse_keep_history(void *settings, const char *value, struct tfe_reas
         *ret = ms;
         return 0;
     }
-    reason_set(reason, "it must be a time of at most %dd, or 0 for ever", KEEP_DAYS_MAX);
+    reason_set(reason, "expected a time of at most %dd, or 0 for no limit", KEEP_DAYS_MAX);
     return TFE_EINVAL;
 }
 

@@ -229,15 +229,15 @@ const char *keyring_fault(struct keyring *ring, const struct principal *by, stru
     const struct key *key = find(ring, by->key_id);
     if (principal_has_expired(by, judged_time(ring, now)) ||
         (key && key->row->revoked.ms != 0 && has_ended_by_itself(key->row))) {
-        return "this token has expired; ask the server's operator for a new one";
+        return "this token has expired (ask the server's operator for a new one)";
     }
     if (!token_root_of(&ring->roots, by->generation)) {
-        return "this token's root was removed; ask the server's operator for a new one";
+        return "this token's root was removed (ask the server's operator for a new one)";
     }
     if (key && key->row->revoked.ms != 0) {
         return "this token was revoked by an operator";
     }
-    return !key && by->is_stored ? "the server does not know this token any more" : NULL;
+    return !key && by->is_stored ? "the server no longer knows this token" : NULL;
 }
 
 /* The judge of handshake_server_set_judge. */
@@ -476,8 +476,7 @@ const char *keyring_use(struct keyring *ring, const struct principal *by, const 
         return NULL;
     }
     if (count_uses(key) >= key->row->uses) {
-        return "this token has been used by as many nodes as it is for; ask the server's operator "
-               "for a new one";
+        return "this token's node limit is used up (ask the server's operator for a new one)";
     }
     char used_by[MSG_KEY_NODES_MAX + 1];
     struct msg_token_row next = *key->row;
@@ -486,7 +485,7 @@ const char *keyring_use(struct keyring *ring, const struct principal *by, const 
     next.used_by = used_by;
     struct msg_token_row *row = record_copy(&schema_token_row, &next);
     if (!row) {
-        return "the server is out of memory; try again later";
+        return "the server is out of memory (try again later)";
     }
     free(key->row);
     key->row = row;

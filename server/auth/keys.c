@@ -134,8 +134,10 @@ static int scan_key(struct secrets *s, const char *path, struct tfe_reason *reas
     const size_t n = sizeof(KEY_LINE_VERSION) - 1;
     const bool is_known = strncmp(at, KEY_LINE_VERSION, n) == 0;
     if (strncmp(at, "tfe-server-key ", 15) == 0 && !is_known) {
-        reason_set(reason, "%s was written by another version of tfe-rdzv; nothing was changed",
-                   path);
+        reason_set(
+            reason,
+            "cannot read %s: it was written by another version of tfe-rdzv; nothing was changed",
+            path);
         return TFE_EINVAL;
     }
     at += n;
@@ -148,8 +150,8 @@ static int scan_key(struct secrets *s, const char *path, struct tfe_reason *reas
     }
     reason_set(
         reason,
-        "%s is damaged; nothing was changed: restore it from a backup, or remove it together "
-        "with the token files to start anew (all agents then need the new token)",
+        "cannot read %s: it is damaged; nothing was changed (restore it from a backup, or remove "
+        "it and the token files to create new keys; all agents then need the new token)",
         path);
     return TFE_EINVAL;
 }
@@ -211,7 +213,7 @@ static int open_key(struct secrets *s, const char *dir, const uint8_t *running,
         return TFE_EINVAL;
     }
     if (running && memcmp(running, s->public_key, TOKEN_PUBLIC_KEY_BYTES) != 0) {
-        reason_set(reason, "%s is not the one that this server runs with", path);
+        reason_set(reason, "%s differs from the key that this server uses", path);
         return TFE_EINVAL;
     }
     return 0;
@@ -227,7 +229,7 @@ static const char *token_fault(const struct secrets *s, const char *text, enum p
     struct principal by;
     const char *fault = NULL;
     if (token_parse(&token, text) != 0) {
-        return "it holds no token";
+        return "it contains no token";
     }
     struct tfe_wall expires = token_expiry(token.key_id);
     const uint8_t *root = token_root_of(&s->ring, token_generation(token.key_id));
@@ -285,8 +287,8 @@ static int open_tokens(struct secrets *s, const char *dir, bool renew, struct to
         }
         rc = renew ? TFE_ENOENT : state_dir_read_secret(path, s->token, sizeof(s->token), reason);
         if (rc == 0 || rc == TFE_ETOOBIG) {
-            fault =
-                rc != 0 ? "it holds no token" : token_fault(s, s->token, roles[i], ret->key_ids[i]);
+            fault = rc != 0 ? "it contains no token"
+                            : token_fault(s, s->token, roles[i], ret->key_ids[i]);
             rc = fault ? TFE_ENOENT : 0;
         }
         if (fault) {
@@ -421,7 +423,7 @@ static const char *rotate_ring(struct token_ring *ring, enum tfe_rotation step)
     case ROTATE_RENEW:
     case ROTATE_INSTALL:
         if (ring->n == TOKEN_RING_MAX) {
-            return "there are as many roots as the ring holds; remove the old ones first";
+            return "cannot add a root: the ring is full (remove the old roots first)";
         }
         ring->v[ring->n].generation = (uint8_t)(ring->v[ring->n - 1].generation + 1);
         randombytes_buf(ring->v[ring->n].root, TOKEN_ROOT_BYTES);
@@ -430,13 +432,14 @@ static const char *rotate_ring(struct token_ring *ring, enum tfe_rotation step)
         return NULL;
     case ROTATE_USE:
         if (ring->used == ring->n - 1) {
-            return "the newest root is in use already; install another one first";
+            return "cannot use a new root: the newest root is already in use (install another one "
+                   "first)";
         }
         ring->used = (uint8_t)(ring->n - 1);
         return NULL;
     case ROTATE_REMOVE:
         if (ring->used == 0) {
-            return "there is no root older than the one in use";
+            return "cannot remove roots: none is older than the root in use";
         }
         ring->n = (uint8_t)(ring->n - ring->used);
         memmove(ring->v, ring->v + ring->used, ring->n * sizeof(ring->v[0]));
@@ -444,7 +447,7 @@ static const char *rotate_ring(struct token_ring *ring, enum tfe_rotation step)
         ring->used = 0;
         return NULL;
     }
-    return "there is no such step";
+    return "unknown rotation step";
 }
 
 /* Runs on the writer's thread, because it blocks on the disk. */
@@ -458,8 +461,8 @@ static int run_rotation(void *ctx, struct tfe_reason *reason)
         return rc;
     }
     const char *fault = keys_provided_dir()
-                            ? "server.key is lent by the service manager: put one with "
-                              "another root there, and start the server anew"
+                            ? "cannot rotate: server.key is a credential of the service manager "
+                              "(replace the credential and restart the server)"
                             : rotate_ring(&s->ring, r->step);
     if (fault) {
         reason_set(reason, "%s", fault);

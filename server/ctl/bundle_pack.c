@@ -132,15 +132,15 @@ static int follow(const struct entries *e, const char *name, char **ret, struct 
     const char *found = realpath(path, real);
     free(path);
     if (!found) {
-        reason_set(reason, "%.300s is a link that leads nowhere", name);
+        reason_set(reason, "cannot pack %.300s: the link's target does not exist", name);
         return TFE_EINVAL;
     }
     const char *below = real + n + (n > 1);
     if (strncmp(real, e->root, n) != 0 || (real[n] != '/' && n > 1) ||
         (strncmp(below, ".git", 4) == 0 && (below[4] == '/' || below[4] == '\0'))) {
         reason_set(reason,
-                   "%.300s is a link to the directory itself, out of it, or into .git: a bundle "
-                   "follows links inside it only (.gitignore leaves it out)",
+                   "cannot pack %.300s: it links to the directory itself, outside of it, or into "
+                   ".git; only links inside the directory are followed (exclude it in .gitignore)",
                    name);
         return TFE_EINVAL;
     }
@@ -198,8 +198,8 @@ static int add_folder(struct entries *e, int above, const char *name, const char
         rc = add_file(e, above, label, one, &inner, reason);
         if (inner) {
             reason_set(reason,
-                       "%.150s is a link to a folder with the link %.150s to a folder in it: only "
-                       "the first one is followed",
+                       "cannot pack %.150s: the linked directory contains %.150s, another link to "
+                       "a directory; nested links are not followed",
                        name, one);
             rc = TFE_EINVAL;
         }
@@ -243,8 +243,8 @@ static int take_packed(void *ctx, const uint8_t *bytes, size_t n, struct tfe_rea
     struct bundle *b = ctx;
     if (n > MSG_BUNDLE_MAX - b->n) {
         reason_set(reason,
-                   "the files are more than %u MiB, packed: a bundle is for code, data belongs "
-                   "elsewhere (.gitignore leaves it out)",
+                   "cannot pack the files: the bundle would exceed %u MiB (store data elsewhere or "
+                   "exclude it in .gitignore)",
                    MSG_BUNDLE_MAX >> 20);
         return TFE_ETOOBIG;
     }
@@ -290,8 +290,8 @@ static int pack_file(struct archive_packer *p, int above, const struct entry *en
     }
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         reason_set(reason,
-                   "%.300s is a repository of its own, or a device: a bundle takes regular files "
-                   "only (.gitignore leaves it out)",
+                   "cannot pack %.300s: it is a nested repository or a device; a bundle contains "
+                   "regular files only (exclude it in .gitignore)",
                    entry->name);
         rc = TFE_EINVAL;
     }
@@ -319,7 +319,8 @@ static int pack_entries(const struct entries *e, int above, struct bundle *bundl
         }
     }
     if (rc == 0 && bundle->n_files == 0) {
-        reason_set(reason, "%.300s: there is no file in it that .gitignore leaves in",
+        reason_set(reason,
+                   "cannot pack %.300s: it contains no file that .gitignore does not exclude",
                    e->directory);
         rc = TFE_EINVAL;
     }

@@ -37,7 +37,8 @@ static int verify(const struct record_list *rows)
         return TFE_EAUTH;
     }
     const struct msg_audit_row *last = rows->n > 0 ? rows->v[rows->n - 1].at : NULL;
-    (void)printf("%zu rows, whole up to %s\n", rows->n, last ? last->hash : "the beginning");
+    (void)printf("%zu rows, hash chain intact up to %s\n", rows->n,
+                 last ? last->hash : "the beginning");
     return 0;
 }
 
@@ -56,13 +57,12 @@ static int show(const struct ctl_settings *settings, const char *operand, struct
 #define FIELD(name) offsetof(struct ctl_settings, name)
 
 static const struct option_spec options[] = {
-    FLAG("verify", verify,
-         "say only whether each row follows from those before it, and the last one's hash"),
+    FLAG("verify", verify, "only verify the hash chain, and print the last row's hash"),
 };
 
 const struct ctl_verb ctl_verb_audit = {
     .name = "audit",
-    .about = "show who ordered what, and who was turned away",
+    .about = "show orders and refused requests with their senders",
     .options = options,
     .n_options = COUNT(options),
     .operation = OPERATION_AUDIT,

@@ -44,17 +44,17 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
 }
 
 static const struct option_spec options[] = {
-    FLAG("wait", wait, "return once it has changed"),
+    FLAG("wait", wait, "return when the demand changes"),
 };
 
 const struct ctl_verb ctl_verb_demand = {
     .name = "demand",
-    .about = "show the nodes that jobs want of the pool, and those that it has",
+    .about = "show how many pool nodes jobs request and how many exist",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .operation = OPERATION_DEMAND,
     CTL_COLUMNS(schema_demand, "LABELS", "ROLE", "MIN", "WANTED", "ASSIGNED", "PENDING", "DEADLINE",
                 "NODES", "IDLE"),
-    .nothing = "no job wants nodes of the pool",
+    .nothing = "no job requests pool nodes",
     .run = run,
 };

@@ -37,14 +37,15 @@ static int after(const struct ctl_settings *settings, const char *name)
 
 static const struct option_spec options[] = {
     TIME("in", in_ms, 0, MSG_DURATION_MAX_MS, NULL,
-         "it has to be gone so soon, saved or not (default: 30s to save for scripts that can)"),
-    FLAG("wait", wait, "return once it has left"),
+         "maximum time until the node leaves, even without a checkpoint (default: 30s for scripts "
+         "that can save)"),
+    FLAG("wait", wait, "return when the node has left"),
 };
 
 const struct ctl_verb ctl_verb_drain = {
     .name = "drain",
     .operands = "NODE",
-    .about = "take a node out of its job in an orderly way",
+    .about = "remove a node from its job after a checkpoint",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .operand = CTL_NODE,

@@ -22,7 +22,7 @@ static void print_total(const struct record_list *ledger)
     epochs_sum(ledger, clock_wall(), &total);
     if (total.now >= 0) {
         const char *waits = total.job->waits;
-        (void)printf("now: nobody trains, for %s: %s\n", text_table_duration(total.now, buf),
+        (void)printf("now: no training for %s: %s\n", text_table_duration(total.now, buf),
                      waits ? waits : msg_job_state_name(total.job->state));
     }
     (void)printf("total: running %s", text_table_duration(total.running, buf));
@@ -60,7 +60,7 @@ static void print_table(const struct record_list *ledger, const char *job)
         epochs.n_columns = has ? COUNT(heads) : epochs.n_columns;
     }
     if (text_table_print(&epochs, ledger->v, ledger->n, 0, stdout) == 0) {
-        (void)printf("job %s has had no epoch yet\n", job);
+        (void)printf("job %s has not had an epoch yet\n", job);
     } else {
         print_total(ledger);
     }
@@ -89,13 +89,13 @@ static int show(const struct ctl_settings *settings, const char *job, struct rec
 }
 
 static const struct option_spec options[] = {
-    FLAG("csv", csv, "print one line of comma-separated values for each epoch, for spreadsheets"),
+    FLAG("csv", csv, "print comma-separated values, one line per epoch"),
 };
 
 const struct ctl_verb ctl_verb_epochs = {
     .name = "epochs",
     .operands = "[JOB]",
-    .about = "show why each epoch of a job began, and what it cost",
+    .about = "show the cause and the cost of each epoch of a job",
     .options = options,
     .n_options = COUNT(options),
     .finds_job = true,

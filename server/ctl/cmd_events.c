@@ -114,7 +114,7 @@ static int follow(const struct ctl_settings *settings, const char *job, uint64_t
     f.ask = (struct client_request){.message = &f.message, .row = on_row, .ended = on_ended};
     f.next = f.base ? evtimer_new(f.base, on_next, &f) : NULL;
     if (!f.next || client_new(&config, &f.client) != 0) {
-        stdio_print_message("tfe-ctl", "the event loop cannot be set up");
+        stdio_print_message("tfe-ctl", "cannot set up the event loop");
     } else {
         client_request(f.client, &f.ask);
         (void)event_base_dispatch(f.base);
@@ -151,16 +151,16 @@ static int show(const struct ctl_settings *settings, const char *job, struct rec
 
 static const struct option_spec options[] = {
     OPTION_ROW(OPTION_FLAG, "follow", NULL, NULL,
-               "go on, and print each event as it happens (with --json one object a line)",
+               "continue and print each event when it happens (with --json one object per line)",
                .letter = 'f', .offset = FIELD(follow)),
-    OPTION_ROW(OPTION_NUMBER, "last", "N", "50", "print the newest so many", .letter = 'n',
+    OPTION_ROW(OPTION_NUMBER, "last", "N", "50", "number of newest events to print", .letter = 'n',
                OPTION_RANGE(last, 1, MSG_EVENTS_MAX)),
 };
 
 const struct ctl_verb ctl_verb_events = {
     .name = "events",
     .operands = "[JOB]",
-    .about = "show what has happened, and go on with what happens",
+    .about = "show past events and optionally follow new ones",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .operand = CTL_JOB,

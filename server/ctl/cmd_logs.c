@@ -197,8 +197,8 @@ static void put_row(struct logs *l, const struct msg_log_lines *row)
                      (unsigned long long)row->lost, name_of(row, room), plain);
     }
     if (row->tail) {
-        (void)printf("%s--- %s is gone; the end of its rank %u in epoch %llu%s\n", faint,
-                     name_of(row, room), (unsigned)row->rank, (unsigned long long)row->epoch,
+        (void)printf("%s--- %s is not connected; last output of its rank %u in epoch %llu%s\n",
+                     faint, name_of(row, room), (unsigned)row->rank, (unsigned long long)row->epoch,
                      plain);
     }
     if (row->text[0] != '\0' || !(row->lost > 0 || row->tail)) { /* an empty line is a line, too */
@@ -391,12 +391,12 @@ static const struct option_spec options[] = {
     NUMBER("rank", rank, "R", 0, RANKS_MAX - 1, NULL, "show only this rank (default: all ranks)"),
     TEXT("node", node, "NODE", NULL, "show only this node, by id or label"),
     PARSE_FIELD("epoch", of_epoch, parse_epoch, "E", NULL,
-                "show only this epoch (default: the newest, and what agents have in memory)"),
+                "show only this epoch (default: the newest, and output that agents still buffer)"),
     OPTION_ROW(OPTION_FLAG, "follow", NULL, NULL, "continue with new output", .letter = 'f',
                .offset = FIELD(follow)),
     OPTION_ROW(OPTION_PARSE, "lines", "LINES", "100",
-               "start with this many lines of each stream of a rank, or with \"all\"",
-               .letter = 'n', .parse = parse_lines, .offset = FIELD(lines)),
+               "number of lines to start with, per stream of a rank, or \"all\"", .letter = 'n',
+               .parse = parse_lines, .offset = FIELD(lines)),
     PARSE_FIELD("since", since, parse_since, "TIME", NULL,
                 "show only later output: 10m (ago), 14:30 or 2026-01-31T14:30:00Z"),
 };

@@ -114,7 +114,8 @@ static int show(const struct ctl_settings *settings, const char *operand, struct
 
 static const struct option_spec options[] = {
     WORD("sort", sort, sorts, "WHAT", "job",
-         "the most first: job, times (a step beside the others'), step, load, cores, memory"),
+         "sort by job, times (step time relative to other nodes), step, load, cores or memory, "
+         "highest first"),
 };
 
 const struct ctl_verb ctl_verb_nodes = {

@@ -167,8 +167,9 @@ static void print_table(const struct record_list *rows, bool hides)
         print_waits(rows, i + 1, next);
     }
     if (over > 0) {
-        (void)printf("%s%u job%s over (--all shows %s)\n", over < rows->n - first ? "\n" : "", over,
-                     over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
+        (void)printf("%s%u finished job%s not shown (--all shows %s)\n",
+                     over < rows->n - first ? "\n" : "", over, over == 1 ? " is" : "s are",
+                     over == 1 ? "it" : "them");
     }
 }
 
@@ -224,7 +225,7 @@ static void print_submission(const struct msg_status_job *job)
 {
     char buf[RECORD_TEXT_MAX];
     if (!job->is_submitted) {
-        (void)puts("\n  opened by agents that were started by hand");
+        (void)puts("\n  opened by manually started agents");
         return;
     }
     (void)printf("\n  submitted %s, priority %u, %u %s of the pool\n",
@@ -283,12 +284,12 @@ static void set_detail(const struct ctl_settings *settings, struct tfe_msg *requ
 }
 
 static const struct option_spec options[] = {
-    FLAG("all", all, "show jobs that are over, too"),
+    FLAG("all", all, "also show finished jobs"),
 };
 
 const struct ctl_verb ctl_verb_jobs = {
     .name = "jobs",
-    .about = "list all jobs, one a line: state, sizes, what each waits for or why it failed",
+    .about = "list jobs, one per line: state, sizes, and the reason of a wait or failure",
     .operation = OPERATION_JOBS,
     CTL_COLUMNS(schema_job, "JOB", "STATE", "PRIORITY", "MIN", "MAX", "PS", "NODES", "SINCE",
                 "WHY"),
@@ -298,7 +299,7 @@ const struct ctl_verb ctl_verb_jobs = {
 const struct ctl_verb ctl_verb_status = {
     .name = "status",
     .operands = "[JOB]",
-    .about = "show jobs with their nodes; of one JOB all that is known, as describe",
+    .about = "show jobs with their nodes; with JOB all details, as describe",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .operand = CTL_JOB,
@@ -310,7 +311,7 @@ const struct ctl_verb ctl_verb_status = {
 const struct ctl_verb ctl_verb_describe = {
     .name = "describe",
     .operands = "JOB",
-    .about = "show all that is known of a job: nodes, conditions, command, why it waits or failed",
+    .about = "show all details of a job: nodes, conditions, command, reason of a wait or failure",
     .operand = CTL_JOB,
     .operation = OPERATION_JOB,
     .show = show,

@@ -154,7 +154,7 @@ static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_reas
         return TFE_EINVAL;
     }
     if (!!wish->path + !!wish->bundle + !!wish->git > 1) {
-        reason_set(reason, "one of --path, --bundle and --git says where the files are");
+        reason_set(reason, "--path, --bundle and --git exclude each other");
         return TFE_EINVAL;
     }
     bool is_put =
@@ -241,7 +241,7 @@ static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle
         is_put = rc != 0 || json_object_set_new(source, "ref", json_string(commit)) == 0;
     }
     if (rc == 0 && wish->bundle_out && ret->n == 0) {
-        reason_set(reason, "--bundle-out: the job's files are no directory of this machine");
+        reason_set(reason, "--bundle-out: the job's files are not a directory on this machine");
         rc = TFE_EINVAL;
     }
     return is_put ? rc : no_memory(reason);
@@ -369,9 +369,8 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
     struct bundle bundle = {.bytes = NULL};
     json_t *job;
     if (!wish->file && !wish->command && !wish->bundle && !wish->git && !wish->path) {
-        stdio_print_message("tfe-ctl",
-                            "submit: which job? --file FILE names one, - is stdin; or say its "
-                            "command behind --, or where its files are");
+        stdio_print_message("tfe-ctl", "submit: no job given (use --file FILE, with - for stdin, "
+                                       "or a command after --, or the location of its files)");
         return CTL_USAGE;
     }
     int rc = make_job(wish, &job, &reason);
@@ -408,7 +407,7 @@ static int parse_pair(void *pairs, const char *value, struct tfe_reason *reason)
 {
     struct submit_pairs *ret = pairs;
     if (ret->n == MSG_WORDS_MAX || value[0] == '=' || value[0] == '\0') {
-        reason_set(reason, "NAME=VALUE is wanted, at most %u times", MSG_WORDS_MAX);
+        reason_set(reason, "expected NAME=VALUE, at most %u times", MSG_WORDS_MAX);
         return TFE_EINVAL;
     }
     ret->v[ret->n++] = value;
@@ -432,43 +431,47 @@ static int parse_workers(void *wish, const char *value, struct tfe_reason *reaso
 
 static const struct option_spec options[] = {
     OPTION_ROW(OPTION_TEXT, "file", "FILE", NULL,
-               "the job: a job file, or a manifest of Kubeflow's TFJob; - is stdin", .letter = 'f',
+               "job file or Kubeflow TFJob manifest; - reads stdin", .letter = 'f',
                .offset = FIELD(file)),
     TEXT("name", name, "JOB", NULL,
-         "the job's name (default: one is made); this and what follows overrule the file"),
+         "name of the job (default: generated); this and the following options override the file"),
     OPTION_ROW(OPTION_PARSE, "workers", "MIN:MAX", NULL,
-               "nodes that work: how many it needs, and takes at most", .parse = parse_workers,
+               "minimum and maximum number of worker nodes", .parse = parse_workers,
                .offset = offsetof(struct ctl_settings, submit)),
     {.name = "worker-num", .alias_of = "workers"},
-    NUMBER("ps", n_ps, "N", 1, MSG_NODES_MAX, NULL, "parameter servers, each on one more node"),
-    FLAG("chief", chief, "one more node is the chief"),
-    FLAG("evaluator", evaluator, "one more node evaluates"),
+    NUMBER("ps", n_ps, "N", 1, MSG_NODES_MAX, NULL,
+           "number of parameter servers, each on an additional node"),
+    FLAG("chief", chief, "add a node for the chief"),
+    FLAG("evaluator", evaluator, "add a node for the evaluator"),
     WORD("strategy", strategy, strategies, "NAME", NULL,
-         "AllReduce, or ParameterServer: a chief, and one ps if none is named"),
-    NUMBER("nproc-per-node", nproc, "N", 1, MSG_NPROC_MAX, NULL, "trainers on each node"),
-    TEXT("path", path, "DIR", NULL, "the job's files: a directory that every node has"),
+         "AllReduce, or ParameterServer: a chief, and one ps unless --ps is given"),
+    NUMBER("nproc-per-node", nproc, "N", 1, MSG_NPROC_MAX, NULL, "number of trainers per node"),
+    TEXT("path", path, "DIR", NULL, "job files: a directory that exists on every node"),
     TEXT("bundle", bundle, "DIR", NULL,
-         "the job's files: this directory, without what .gitignore names"),
+         "job files: this directory, except files that .gitignore excludes"),
     TEXT("git", git, "URL@REF", NULL,
-         "the job's files: a repository, at the commit that REF is now (default: its HEAD)"),
-    TEXT("work-dir", work_dir, "DIR", NULL, "where it runs, below its files or absolute"),
+         "job files: a repository at the current commit of REF (default: HEAD)"),
+    TEXT("work-dir", work_dir, "DIR", NULL,
+         "working directory, absolute or relative to the job files"),
     TEXT("image", image, "IMAGE", NULL,
-         "its trainers see this container image's files, on nodes with --runtime"),
+         "container image for the trainers, on nodes with --runtime"),
     PARSE_FIELD("env", env, parse_full_pair, "K=V", NULL,
-                "a variable of its trainers; may be repeated"),
+                "environment variable of the trainers; may be repeated"),
     PARSE_FIELD("label", labels, parse_full_pair, "K=V", NULL,
-                "a label that its nodes must carry; may be repeated"),
+                "label that nodes must have; may be repeated"),
     PARSE_FIELD("option", options, parse_pair, "NAME=VALUE", NULL,
-                "an option of tfe-agent that jobs may set; may be repeated"),
+                "tfe-agent option that a job may set; may be repeated"),
     NUMBER("priority", priority, "N", 0, MSG_PRIORITY_MAX, NULL,
-           "0 to 1000, more is earlier (default: the file's, else 500)"),
-    FLAG("preempt", preempt, "for its minimum it ends jobs of lower priority"),
-    FLAG("suspend", suspend, "it waits for tfe-ctl resume"),
-    FLAG("logs", logs, "show what its trainers print until it is over, as logs --follow"),
-    FLAG("dry-run", dry_run, "print the job with all its fields, as JSON, and ask nobody"),
+           "priority from 0 to 1000, highest first (default: the file's, else 500)"),
+    FLAG("preempt", preempt, "preempt jobs of lower priority to reach the minimum"),
+    FLAG("suspend", suspend, "submit the job suspended, until tfe-ctl resume"),
+    FLAG("logs", logs, "show the output of its trainers until it ends, as logs --follow"),
+    FLAG("dry-run", dry_run, "print the job as JSON without contacting the server"),
     TEXT("bundle-out", bundle_out, "FILE", NULL,
-         "put the bundle into FILE, print the job that names it, and ask nobody: for HTTP"),
-    OPTION_ROW(OPTION_FLAG, "wait", NULL, NULL, "until it is over; exit 0 if it succeeded, else 1",
+         "write the bundle to FILE and print the job for an HTTP upload, without contacting the "
+         "server"),
+    OPTION_ROW(OPTION_FLAG, "wait", NULL, NULL,
+               "wait until it ends; exit 0 if it succeeded, else 1",
                .offset = offsetof(struct ctl_settings, wait)),
 };
 

@@ -48,20 +48,21 @@ static int create_show(const struct ctl_settings *settings, const char *operand,
 
 static const struct option_spec create_options[] = {
     PARSE("role", parse_role, "ROLE", "agent", "agent, observer or admin"),
-    TEXT("job", job, "PATTERN", "*", "the jobs that it is good for; * is any run of characters"),
+    TEXT("job", job, "PATTERN", "*",
+         "pattern of the jobs that the token is valid for; * matches any characters"),
     TIME("ttl", ttl_ms, 0, MSG_DURATION_MAX_MS, "24h",
-         "it ends then, and its sessions with it; 0: never"),
+         "lifetime of the token and its sessions; 0: unlimited"),
     NUMBER("uses", uses, "N", 0, MSG_KEY_USES_MAX, "0",
-           "an agent's: so many nodes may join with it; 0: any number"),
-    TEXT("label", label, "LABEL", NULL, "what people call it"),
+           "agent token: maximum number of nodes that join with it; 0: no limit"),
+    TEXT("label", label, "LABEL", NULL, "label of the token"),
     NUMBER("quota", quota, "N", 0, MSG_NODES_MAX, "0",
-           "an admin's: all jobs of --job together have at most N nodes of the pool from now on; "
-           "65536: any number; 0: as before"),
+           "admin token: maximum number of pool nodes of all jobs of --job together; 65536: no "
+           "limit; 0: unchanged"),
 };
 
 const struct ctl_verb ctl_verb_token_create = {
     .name = "token create",
-    .about = "make a token, which is shown this once",
+    .about = "create a token and print it; it cannot be shown again",
     .options = create_options,
     .n_options = COUNT(create_options),
     .operation = OPERATION_TOKEN_CREATE,
@@ -80,19 +81,17 @@ static void set_step(const struct ctl_settings *settings, struct tfe_msg *messag
 }
 
 static const struct option_spec rotate_options[] = {
-    FLAG("install", install, "only add a root, which nothing is made with yet"),
-    FLAG("use", use,
-         "only make new tokens with the newest root, those of the state directory first"),
-    FLAG("remove", remove,
-         "remove the roots older than the one in use: their tokens and sessions end"),
+    FLAG("install", install, "only add a root, without creating tokens with it"),
+    FLAG("use", use, "only switch to the newest root, and renew the tokens of the state directory"),
+    FLAG("remove", remove, "remove roots older than the one in use; their tokens and sessions end"),
 };
 
 const struct ctl_verb ctl_verb_token_rotate = {
     .name = "token rotate",
-    .about = "make the tokens of the state directory anew, with a root of their own",
+    .about = "replace the tokens of the state directory by tokens of a new root",
     .options = rotate_options,
     .n_options = COUNT(rotate_options),
     .operation = OPERATION_TOKEN_ROTATE,
     .set_request = set_step,
-    .done = "the ring of roots was turned",
+    .done = "the token root was rotated",
 };

@@ -107,13 +107,13 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
 
 static const struct option_spec options[] = {
     FLAG("progress", progress,
-         "show on stderr how far it is, at which rate, and what is left of it, where that is told"),
+         "show progress, rate and remaining time on stderr, if the scripts report them"),
 };
 
 const struct ctl_verb ctl_verb_wait = {
     .name = "wait",
     .operands = "[JOB]",
-    .about = "wait until a job is over; exit 0 if it succeeded, 1 if it failed or was cancelled",
+    .about = "wait until a job ends; exit 0 if it succeeded, 1 if it failed or was cancelled",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .finds_job = true,

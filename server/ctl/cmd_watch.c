@@ -98,7 +98,7 @@ static bool begin_terminal(struct watch *w)
     w->model.utf8 = terminal_is_utf8();
     w->terminal = newterm(NULL, stdout, stdin);
     if (!w->terminal) {
-        (void)fprintf(stderr, "tfe-ctl: this terminal (TERM=%s) cannot show a full screen\n",
+        (void)fprintf(stderr, "tfe-ctl: cannot show a full screen on this terminal (TERM=%s)\n",
                       getenv("TERM") ? getenv("TERM") : "");
         return false;
     }
@@ -315,7 +315,8 @@ static void on_ordered(struct client_request *ask, enum client_end how, enum tfe
 {
     struct watch *w = (struct watch *)((char *)ask - offsetof(struct watch, order_ask));
     w->ordering = false;
-    tell(w, how == CLIENT_ANSWERED ? "it leaves its job; its agent will exit 0" : "not done: ",
+    tell(w,
+         how == CLIENT_ANSWERED ? "the node leaves its job; its agent will exit 0" : "not done: ",
          sentence);
     record_list_done(&ask->list);
     show(w);
@@ -542,7 +543,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
     int status = CTL_FAILED;
     (void)verb;
     if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
-        (void)fprintf(stderr, "tfe-ctl: watch needs a terminal; for programs there is status\n");
+        (void)fprintf(stderr, "tfe-ctl: watch needs a terminal (use tfe-ctl status in programs)\n");
         return CTL_USAGE;
     }
     struct watch *w = calloc(1, sizeof(*w));
@@ -557,7 +558,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
         (void)id_set(&w->model.job, job); /* the verb has validated the id */
     }
     if (!begin(w)) {
-        (void)fprintf(stderr, "tfe-ctl: the event loop cannot be set up\n");
+        (void)fprintf(stderr, "tfe-ctl: cannot set up the event loop\n");
     } else if (begin_terminal(w)) {
         show(w);
         ask_next(w);
@@ -572,7 +573,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
 const struct ctl_verb ctl_verb_watch = {
     .name = "watch",
     .operands = "[JOB]",
-    .about = "a full screen of jobs, nodes and epochs, until q",
+    .about = "show jobs, nodes and epochs on a full screen; q quits",
     .operand = CTL_JOB,
     .run = run,
 };

@@ -38,7 +38,7 @@ static int read_all(int fd, char **ret, size_t *ret_n, struct tfe_reason *reason
             cap *= 2;
         }
         if (!text || n == cap) {
-            reason_set(reason, text ? "git prints more than 16 MiB" : "out of memory");
+            reason_set(reason, text ? "the output of git exceeds 16 MiB" : "out of memory");
             free(text);
             return text ? TFE_ETOOBIG : TFE_ENOMEM;
         }
@@ -201,8 +201,8 @@ int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 
     }
     if (!find_ref(lines, name, ret)) {
         reason_set(reason,
-                   "git: %.200s has no branch or tag \"%.100s\", and that is no whole commit", url,
-                   name);
+                   "git: %.200s has no branch or tag \"%.100s\", and it is not a full commit id",
+                   url, name);
         rc = TFE_EINVAL;
     }
     free(lines);

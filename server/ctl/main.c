@@ -57,14 +57,14 @@ static const struct {
 /* Options of every verb. */
 static const struct option_spec options[] = {
     TEXT("rdzv-endpoint", endpoint, "HOST:PORT", NULL,
-         "the server (default: the one of this machine)"),
+         "address of the server (default: the server of this machine)"),
     TEXT("token-file", token_file, "FILE", NULL,
          "file with the token (default: observer.token or admin.token of the state directory)"),
     TEXT("token", token, "TOKEN", NULL, "the token itself; other users of this machine can see it"),
     TEXT("state-dir", state_dir, "DIR", NULL,
-         "where a server of this machine keeps endpoint and tokens"),
+         "directory with the endpoint and tokens of this machine's server"),
     TIME("timeout", timeout_ms, 1, MSG_DURATION_MAX_MS, "10s",
-         "give up when the whole answer has not come by then"),
+         "maximum time for the complete response"),
     FLAG("json", json, "print one JSON object, for programs"),
 };
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))
@@ -75,7 +75,7 @@ static const struct option_spec options[] = {
 static const struct option_table no_verb = {
     .program = "tfe-ctl",
     .usage = "tfe-ctl VERB [OPTIONS] [OPERANDS...]",
-    .about = "Asks a running tfe-rdzv about its jobs, or tells it what to do with them.",
+    .about = "Queries a running tfe-rdzv and controls its jobs.",
     .specs = options,
     .n = N_OPTIONS,
     .stop_at_operand = true,
@@ -87,7 +87,7 @@ static void print_help(const struct option_table *table)
     if (table != &no_verb) {
         return;
     }
-    (void)printf("\nVerbs (\"tfe-ctl VERB -h\" tells more of one):\n");
+    (void)printf("\nVerbs (\"tfe-ctl VERB -h\" shows the help of a verb):\n");
     for (size_t group = 0; group < CTL_VERB_GROUPS; group++) {
         (void)printf("\n%s:\n", ctl_verb_groups[group].heading);
         for (const struct ctl_verb *const *at = ctl_verb_groups[group].verbs; *at; at++) {
@@ -264,7 +264,7 @@ static int run(int argc, char **argv)
         return status;
     }
     if (at >= argc) {
-        return usage_error("which verb? (tfe-ctl -h lists all)");
+        return usage_error("no verb given (tfe-ctl -h lists all)");
     }
     if (help_group(argv + at, argc - at)) {
         return EXIT_SUCCESS;
@@ -316,7 +316,7 @@ int main(int argc, char **argv)
         return 128 + SIGPIPE;
     }
     if (!is_written) {
-        (void)fprintf(stderr, "tfe-ctl: the answer cannot be written to stdout\n");
+        (void)fprintf(stderr, "tfe-ctl: cannot write the response to stdout\n");
         return status != EXIT_SUCCESS ? status : CTL_FAILED;
     }
     return status;

@@ -131,7 +131,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
     const struct join_info *join = &a->settings->server;
     char name[ENDPOINT_TEXT_MAX];
     char sentence[768];
-    (void)snprintf(sentence, sizeof(sentence), "no answer from %s within %" PRIu32 " ms%s%s",
+    (void)snprintf(sentence, sizeof(sentence), "no response from %s within %" PRIu32 " ms%s%s",
                    endpoint_format(name, join->host, join->port), a->settings->timeout_ms,
                    a->last[0] != '\0' ? ": " : "", a->last);
     fail(a, CTL_UNREACHED, sentence);
@@ -165,7 +165,7 @@ static int run_attempts(struct attempt *a)
     if (!a->deadline || (is_asked && (!a->check || timer_after(a->check, REQUEST_CHECK_MS) != 0)) ||
         timer_after(a->deadline, a->settings->timeout_ms) != 0 ||
         client_new(&config, &a->client) != 0) {
-        (void)fprintf(stderr, "tfe-ctl: the event loop cannot be set up\n");
+        (void)fprintf(stderr, "tfe-ctl: cannot set up the event loop\n");
         return CTL_FAILED;
     }
     client_request(a->client, &a->ask);
@@ -188,7 +188,7 @@ int request_find_server(struct ctl_settings *settings, bool needs_admin)
     }
     config.roles[config.n_roles++] = PRINCIPAL_ADMIN;
     if (sodium_init() < 0) {
-        (void)fprintf(stderr, "tfe-ctl: libsodium cannot be set up\n");
+        (void)fprintf(stderr, "tfe-ctl: cannot set up libsodium\n");
         return CTL_FAILED;
     }
     int rc = join_find(&config, &settings->server, &reason);

@@ -101,7 +101,8 @@ static int confirm(const struct ctl_verb *verb, const struct ctl_settings *setti
     json_t *done = json_pack("{s:s}", "done", verb->name);
     if (!done || (operand && json_object_set_new(done, key, json_from_text(operand)) != 0) ||
         verb_print_json(done) != 0) {
-        (void)fprintf(stderr, "tfe-ctl: it is done, but there is no memory to say so\n");
+        (void)fprintf(stderr,
+                      "tfe-ctl: the order was executed, but printing it failed: out of memory\n");
         return CTL_FAILED;
     }
     return EXIT_SUCCESS;
@@ -170,7 +171,7 @@ static int find_job(const struct ctl_settings *settings, struct tfe_id *buf, con
     *ret = buf->text;
     if (status == EXIT_SUCCESS && n != 1 && alive != 1) {
         (void)fprintf(stderr, "tfe-ctl: %s\n",
-                      n ? "which job? there are several (tfe-ctl status)"
+                      n ? "no job given, and the server has several (tfe-ctl status)"
                         : "there is no job on this server");
         return n ? CTL_USAGE : CTL_FAILED;
     }
@@ -180,7 +181,7 @@ static int find_job(const struct ctl_settings *settings, struct tfe_id *buf, con
 int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const char *operand)
 {
     if (settings->csv && settings->json) {
-        (void)fprintf(stderr, "tfe-ctl: --json and --csv are two forms, choose one\n");
+        (void)fprintf(stderr, "tfe-ctl: --json and --csv exclude each other\n");
         return CTL_USAGE;
     }
     if (operand && !is_valid(verb->operand, operand)) {

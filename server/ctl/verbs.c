@@ -10,24 +10,24 @@
 
 static const struct ctl_verb pool = {
     .name = "pool",
-    .about = "show the nodes that take submitted jobs, and what they work for",
+    .about = "show the pool nodes and their jobs",
     .operation = OPERATION_POOL,
     CTL_COLUMNS(schema_pool_node, "NAME", "NODE", "STATE", "STANDBY", "SINCE", "JOB", "ROLE",
                 "HOST", "CORES", "GPUS", "ZONE", "TYPE", "SPOT", "FAILED CHECK", "LABELS"),
-    .nothing = "no node waits in the pool (tfe-agent --pool)",
+    .nothing = "no node is in the pool (tfe-agent --pool)",
 };
 
 static const struct ctl_verb bans = {
     .name = "bans",
-    .about = "show who was evicted and is kept out, and until when",
+    .about = "show the deny list: evicted nodes, and until when they are denied",
     .operation = OPERATION_BANS,
     CTL_COLUMNS(schema_ban_row, "JOB", "NAME", "NODE", "KEY", "UNTIL"),
-    .nothing = "nobody is kept out",
+    .nothing = "no node is denied",
 };
 
 static const struct ctl_verb agents = {
     .name = "agents",
-    .about = "show the agents that are connected, and by which keys",
+    .about = "show the connected agents and their keys",
     .operation = OPERATION_AGENTS,
     CTL_COLUMNS(schema_agent_row, "JOB", "NAME", "NODE", "KEY", "LABEL", "FROM", "EXPIRES"),
     .nothing = "no agent is connected",
@@ -35,7 +35,7 @@ static const struct ctl_verb agents = {
 
 static const struct ctl_verb token_list = {
     .name = "token list",
-    .about = "show the keys that the server knows of, and no secret",
+    .about = "show the server's keys without their secrets",
     .operation = OPERATION_TOKENS,
     CTL_COLUMNS(schema_token_row, "KEY", "ROLE", "JOBS", "LABEL", "ROOT", "USES", "QUOTA",
                 "EXPIRES", "STATE"),
@@ -52,13 +52,13 @@ static void set_sizes(const struct ctl_settings *settings, struct tfe_msg *reque
 
 static const struct option_spec scale_options[] = {
     NUMBER("ps", n_ps, "N", 1, MSG_NODES_MAX, NULL,
-           "and so many parameter servers; while the job runs, from the next checkpoint on"),
+           "number of parameter servers; takes effect at the next checkpoint of a running job"),
 };
 
 static const struct ctl_verb scale = {
     .name = "scale",
     .operands = "JOB MIN:MAX",
-    .about = "let a job have so many nodes from now on, whatever its agents ask for",
+    .about = "set the minimum and maximum number of nodes of a job",
     .options = scale_options,
     .n_options = sizeof(scale_options) / sizeof(scale_options[0]),
     .takes_sizes = true,
@@ -73,42 +73,42 @@ static const struct ctl_verb scale = {
 static const struct ctl_verb grow = {
     .name = "grow",
     JOB_ORDER(GROW),
-    .about = "take in at once who waits for a place, whatever work that costs",
+    .about = "add waiting nodes now, even if work since the last checkpoint is lost",
     .done = "begins its next epoch",
 };
 
 static const struct ctl_verb suspend = {
     .name = "suspend",
     JOB_ORDER(SUSPEND),
-    .about = "take all nodes from a submitted job; it keeps its place in the queue",
+    .about = "release all nodes of a submitted job; it keeps its position in the queue",
     .done = "is suspended",
 };
 
 static const struct ctl_verb resume = {
     .name = "resume",
     JOB_ORDER(RESUME),
-    .about = "let a suspended job have nodes again",
-    .done = "goes on as soon as there are nodes for it",
+    .about = "assign nodes to a suspended job again",
+    .done = "continues when nodes are available",
 };
 
 static const struct ctl_verb cancel = {
     .name = "cancel",
     JOB_ORDER(CANCEL),
-    .about = "end a job, whether it runs or waits",
-    .done = "is cancelled, unless it had ended already",
+    .about = "end a running or waiting job",
+    .done = "is cancelled, unless it had already ended",
 };
 
 static const struct ctl_verb restart = {
     .name = "restart",
     JOB_ORDER(RESTART),
-    .about = "begin the next run of a submitted job that is over",
+    .about = "start the next run of a finished submitted job",
     .done = "waits for nodes, for another run",
 };
 
 static const struct ctl_verb forget = {
     .name = "forget",
     JOB_ORDER(FORGET),
-    .about = "remove what is remembered of a job that is over",
+    .about = "delete the record of a finished job",
     .done = "is forgotten",
 };
 
@@ -123,13 +123,13 @@ static void set_for(const struct ctl_settings *settings, struct tfe_msg *request
 
 static const struct option_spec evict_options[] = {
     TIME("for", for_ms, 0, MSG_DURATION_MAX_MS, "1h",
-         "nobody of its token and label joins the job for so long; 0: only not this process"),
+         "time for which nodes with its token and label are denied; 0: deny only this process"),
 };
 
 static const struct ctl_verb evict = {
     .name = "evict",
     NODE_ORDER(EVICT),
-    .about = "take a node out of its job at once, whether it answers or not",
+    .about = "remove a node from its job at once, even if it does not respond",
     .options = evict_options,
     .n_options = sizeof(evict_options) / sizeof(evict_options[0]),
     .set_request = set_for,
@@ -139,22 +139,22 @@ static const struct ctl_verb evict = {
 static const struct ctl_verb unban = {
     .name = "unban",
     NODE_ORDER(UNBAN),
-    .about = "let a node that was evicted in again",
+    .about = "permit an evicted node to join again",
     .done = "may join again",
 };
 
 static const struct ctl_verb revoke_agent = {
     .name = "revoke-agent",
     NODE_ORDER(REVOKE_AGENT),
-    .about = "end an agent's own key, its session and its place",
-    .done = "has no key any more",
+    .about = "revoke an agent's own key and end its session",
+    .done = "lost its key",
 };
 
 static const struct ctl_verb token_revoke = {
     .name = "token revoke",
     .operands = "KEY",
     .operand = CTL_KEY,
-    .about = "take a token back, by its id or label: its sessions end at once",
+    .about = "revoke a token by its id or label; its sessions end at once",
     .operation = OPERATION_TOKEN_REVOKE,
     .done = "was revoked",
 };
@@ -163,7 +163,7 @@ static const struct ctl_verb backup = {
     .name = "backup",
     .operands = "NAME",
     .operand = CTL_FILE,
-    .about = "copy what the server keeps of its jobs into a new file in its --backup-dir",
+    .about = "copy the server's database to a new file in its --backup-dir",
     .operation = OPERATION_BACKUP,
     .done = "holds a complete copy, in the server's --backup-dir",
 };
@@ -176,7 +176,7 @@ const struct ctl_verb_group ctl_verb_groups[CTL_VERB_GROUPS] = {
       &ctl_verb_wait, &ctl_verb_logs, &ctl_verb_events, &ctl_verb_epochs, &scale, &grow, &suspend,
       &resume, &cancel, &restart, &forget}},
     {"Nodes", {&ctl_verb_nodes, &pool, &ctl_verb_demand, &ctl_verb_drain, &evict, &unban, &bans}},
-    {"Access, and the server",
+    {"Access and server",
      {&agents, &revoke_agent, &ctl_verb_token_create, &token_list, &token_revoke,
       &ctl_verb_token_rotate, &ctl_verb_audit, &backup, &ctl_verb_version}},
 };

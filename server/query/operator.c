@@ -14,7 +14,7 @@ static void refuse(struct operator_response *ret, enum tfe_refusal code)
 static void refuse_unknown_node(struct operator_response *ret, const char *name)
 {
     (void)snprintf(ret->sentence, sizeof(ret->sentence),
-                   "there is no node \"%s\" on this server: neither an id nor a label", name);
+                   "there is no node with the id or label \"%s\" on this server", name);
     refuse(ret, REFUSAL_NO_SUCH_NODE);
 }
 
@@ -22,9 +22,9 @@ static void refuse_ambiguous(struct operator_response *ret, const char *name,
                              const struct rdzv_found *found)
 {
     size_t cap = sizeof(ret->sentence);
-    size_t at =
-        (size_t)snprintf(ret->sentence, cap, "\"%s\" may mean %u nodes, name one by its id:", name,
-                         (unsigned)found->n);
+    size_t at = (size_t)snprintf(ret->sentence, cap,
+                                 "\"%s\" is ambiguous, %u nodes match (use an id):", name,
+                                 (unsigned)found->n);
     /* One label and RDZV_FOUND_MAX ids are far shorter than the sentence buffer. */
     for (uint32_t i = 0; i < found->n && i < RDZV_FOUND_MAX && at < cap; i++) {
         at += (size_t)snprintf(ret->sentence + at, cap - at, "%s %s (job %s)", i > 0 ? "," : "",
@@ -99,19 +99,19 @@ void operator_execute(const struct rdzv *core, operator_step_fn step, void *ctx,
         refuse(ret, REFUSAL_NO_SUCH_JOB);
     } else if (rc == TFE_ESTATE && event.type == RDZV_GROW) {
         (void)snprintf(ret->sentence, sizeof(ret->sentence),
-                       "job \"%s\" cannot grow now: it does not train, is full, has no spare that "
-                       "is ready, or is about to end",
+                       "job \"%s\" cannot grow now: it is not training, is at its maximum, has no "
+                       "ready spare, or is about to end",
                        ret->job.text);
         refuse(ret, REFUSAL_BAD_REQUEST);
     } else if (rc == TFE_ESTATE && event.type == RDZV_FORGET) {
         (void)snprintf(ret->sentence, sizeof(ret->sentence),
-                       "job \"%s\" goes on, or some of its trainers may: cancel it, and try again "
-                       "once its fence has passed",
+                       "cannot forget job \"%s\": it or some of its trainers may still run (cancel "
+                       "it and try again after its fence)",
                        ret->job.text);
         refuse(ret, REFUSAL_BAD_REQUEST);
     } else if (rc == TFE_ESTATE && event.type == RDZV_RESIZE) {
         (void)snprintf(ret->sentence, sizeof(ret->sentence),
-                       "job \"%s\" is over: its next run has the sizes that its agents bring",
+                       "job \"%s\" has ended: its agents set the sizes of its next run",
                        ret->job.text);
         refuse(ret, REFUSAL_BAD_REQUEST);
     } else if (rc == TFE_EAUTH && event.type == RDZV_RESIZE) {
@@ -119,7 +119,7 @@ void operator_execute(const struct rdzv *core, operator_step_fn step, void *ctx,
         refuse(ret, REFUSAL_BAD_REQUEST);
     } else if (rc != 0) {
         (void)snprintf(ret->sentence, sizeof(ret->sentence),
-                       "the server could not do it: %s; try again later", tfe_error_sentence(rc));
+                       "cannot execute the order: %s (try again later)", tfe_error_sentence(rc));
         refuse(ret, REFUSAL_LIMIT_REACHED);
     }
 }

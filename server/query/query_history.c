@@ -65,8 +65,7 @@ static int ledger_next(struct rows *rows, struct tfe_msg *ret)
     if (!s->has_sent_job && s->after == 0) {
         char sentence[sizeof(s->store.sentence)];
         (void)snprintf(sentence, sizeof(sentence),
-                       "there is no job \"%s\" on this server, and none is remembered",
-                       s->job.text);
+                       "there is no job \"%s\" on this server and no record of one", s->job.text);
         store_rows_refuse(&s->store, REFUSAL_NO_SUCH_JOB, sentence);
         return store_rows_end(&s->store, MSG_STATUS_END, ret);
     }

@@ -55,16 +55,15 @@ static bool store_is_ill(struct status_rows *s, struct msg_health *ret)
     switch (writer_health(s->all->writer, &reason, &since)) {
     case WRITER_FAILS:
         (void)snprintf(s->waits, sizeof(s->waits),
-                       "the database takes nothing (%s): what runs goes on, no new epoch begins "
-                       "until it does",
+                       "database writes fail (%s): running epochs continue, no new epoch begins",
                        reason);
         *ret = health("store", s->waits, since);
         return true;
     case WRITER_HANGS:
-        *ret = health("disk",
-                      "a write to the database does not come back: what runs goes on, no new epoch "
-                      "begins until it does",
-                      since);
+        *ret = health(
+            "disk",
+            "a database write does not complete: running epochs continue, no new epoch begins",
+            since);
         return true;
     case WRITER_WELL:
         break;
@@ -79,8 +78,8 @@ static bool was_late(const struct status_rows *s, struct msg_health *ret)
         return false;
     }
     *ret = health("late",
-                  "the server came late to its own work: its machine is overloaded or stood still; "
-                  "no node is lost for that",
+                  "the server's event loop was delayed: its machine is overloaded or was "
+                  "suspended; no node is lost because of this",
                   late);
     return true;
 }

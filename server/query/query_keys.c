@@ -89,23 +89,23 @@ int rows_token_create(struct keys *keys, struct writer *writer,
     }
     if (request->uses > 0 && request->role != PRINCIPAL_AGENT) {
         store_rows_refuse(&s->store, REFUSAL_BAD_REQUEST,
-                          "only an agent's token can be for so many uses");
+                          "uses: only agent tokens have a node limit");
         return 0;
     }
     if (request->quota > 0 &&
         (request->role != PRINCIPAL_ADMIN || strcmp(request->scope, PRINCIPAL_EVERY_JOB) == 0)) {
         store_rows_refuse(&s->store, REFUSAL_BAD_REQUEST,
-                          "a quota takes an admin's token for some jobs: name their pattern");
+                          "quota: a quota needs an admin token for some jobs (give their pattern)");
         return 0;
     }
     int rc = keyring_make(keys_ring(keys), request, clock_wall(), &token, &row);
     if (rc != 0) {
-        store_rows_refuse(&s->store, REFUSAL_LIMIT_REACHED,
-                          rc == TFE_EFULL ? "the server knows as many keys as it takes"
-                          : rc == TFE_ETOOBIG
-                              ? "jobs of as many patterns as there may be have a quota: let one "
-                                "have any number, by --quota 65536"
-                              : "the server is out of memory; try again later");
+        store_rows_refuse(
+            &s->store, REFUSAL_LIMIT_REACHED,
+            rc == TFE_EFULL ? "key store is full: the server holds its maximum number of keys"
+            : rc == TFE_ETOOBIG
+                ? "too many job patterns have a quota (remove one by setting it to 65536)"
+                : "the server is out of memory (try again later)");
         return 0;
     }
     token_format(&token, s->text);
@@ -137,13 +137,13 @@ int rows_token_revoke(struct keys *keys, struct writer *writer, const char *name
         store_row(s, row);
     } else if (rc == TFE_ENOENT) {
         store_rows_refuse(&s->store, REFUSAL_NO_SUCH_KEY,
-                          "there is no key of that id or label on this server");
+                          "there is no key with this id or label on this server");
     } else if (rc == TFE_EEXIST) {
         store_rows_refuse(&s->store, REFUSAL_BAD_REQUEST,
-                          "several keys have that label, name one by its id");
+                          "several keys have this label (use the id)");
     } else {
         store_rows_refuse(&s->store, REFUSAL_LIMIT_REACHED,
-                          "the server cannot remember it; try again later");
+                          "cannot write to the database (try again later)");
     }
     return 0;
 }
@@ -158,7 +158,7 @@ int rows_token_rotate(struct keys *keys, struct writer *writer, enum tfe_rotatio
     const int rc = keys_rotate(keys, writer, step, store_rows_on_result, s);
     store_rows_wait(&s->store, rc);
     if (rc == TFE_EEXIST) {
-        store_rows_refuse(&s->store, REFUSAL_LIMIT_REACHED, "another rotation is under way");
+        store_rows_refuse(&s->store, REFUSAL_LIMIT_REACHED, "another rotation is in progress");
     }
     return 0;
 }

@@ -52,7 +52,8 @@ void store_rows_wait(struct store_rows *s, int rc)
 {
     s->waits = rc == 0;
     if (rc != 0) {
-        store_rows_refuse(s, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+        store_rows_refuse(s, REFUSAL_LIMIT_REACHED,
+                          "the server is out of memory (try again later)");
     }
 }
 

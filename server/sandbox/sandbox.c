@@ -53,7 +53,9 @@ static int close_paths(const struct sandbox *sandbox, struct tfe_reason *reason)
     const struct landlock_ruleset_attr all = {.handled_access_fs = ALL_RIGHTS};
     int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof(all), 0);
     if (rules < 0) {
-        log_warn("no_landlock", LOG_S("effect", "the kernel closes no paths to this program"));
+        log_warn(
+            "no_landlock",
+            LOG_S("effect", "file system access is not restricted: the kernel lacks Landlock"));
         return 0;
     }
     bool done = true;
@@ -66,7 +68,7 @@ static int close_paths(const struct sandbox *sandbox, struct tfe_reason *reason)
     }
     done = done && syscall(SYS_landlock_restrict_self, rules, 0) == 0;
     if (!done) {
-        reason_errno(reason, "close the file system to this program (--no-sandbox goes without)");
+        reason_errno(reason, "restrict the file system (--no-sandbox disables this)");
     }
     (void)close(rules);
     return done ? 0 : TFE_ESYS;
@@ -197,7 +199,8 @@ static int allow_calls(scmp_filter_ctx filter, bool writes)
 static int close_calls(bool writes, struct tfe_reason *reason)
 {
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
-        log_warn("no_seccomp", LOG_S("effect", "the kernel refuses no calls of this program"));
+        log_warn("no_seccomp",
+                 LOG_S("effect", "system calls are not restricted: the kernel lacks seccomp"));
         return 0;
     }
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
@@ -206,7 +209,7 @@ static int close_calls(bool writes, struct tfe_reason *reason)
     seccomp_release(filter);
     if (rc != 0) {
         errno = -rc;
-        reason_errno(reason, "set the filter of system calls (--no-sandbox goes without)");
+        reason_errno(reason, "set the system call filter (--no-sandbox disables this)");
         return TFE_ESYS;
     }
     return 0;

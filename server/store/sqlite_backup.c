@@ -64,7 +64,8 @@ static int copy(struct store *s, const char *part, const char *path, struct aski
     sqlite3_progress_handler(s->db, 0, NULL, NULL);
     sqlite3_free(sql);
     if (sq != SQLITE_OK) {
-        reason_set(reason, "%s: %s (%d); nothing is left of it", path, sqlite3_errstr(sq), sq);
+        reason_set(reason, "%s: %s (%d); the incomplete copy was removed", path, sqlite3_errstr(sq),
+                   sq);
         return (sq & 0xff) == SQLITE_NOMEM ? TFE_ENOMEM : TFE_EDISK;
     }
     if (!sync_path(part, O_RDONLY)) {
@@ -87,8 +88,7 @@ int store_backup(struct store *s, const char *path, bool (*goes_on)(void *ctx), 
     char part[PATH_MAX];
     char folder[PATH_MAX];
     if (s->in_memory) {
-        reason_set(reason, "%s: a server with --ephemeral keeps nothing that could be copied",
-                   path);
+        reason_set(reason, "%s: a server with --ephemeral has no database to copy", path);
         return TFE_EINVAL;
     }
     const int n_folder = (int)(strrchr(path, '/') + 1 - path);

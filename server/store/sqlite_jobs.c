@@ -44,12 +44,11 @@ static int compare(struct store *s, const struct store_record *record, struct tf
         can_replace(record, &kept, kept.is_there && kept.incarnation == s->incarnation)) {
         return rc;
     }
-    reason_set(
-        reason,
-        "%s: job %s stands at epoch %llu there and not at %llu: something else has written to "
-        "it; this server ends, its agents go on",
-        s->path, record->job.text, (unsigned long long)kept.epoch,
-        (unsigned long long)record->predecessor);
+    reason_set(reason,
+               "%s: job %s is at epoch %llu instead of %llu: another process has written to the "
+               "database; this server exits, its agents continue",
+               s->path, record->job.text, (unsigned long long)kept.epoch,
+               (unsigned long long)record->predecessor);
     return TFE_ECONFLICT;
 }
 

@@ -52,7 +52,7 @@ static int advise(const struct store *s, int rc, struct tfe_reason *reason)
     case SQLITE_NOTADB:
         return sqlite_damaged(s, sqlite3_errmsg(s->db), reason);
     case SQLITE_BUSY:
-        reason_set(reason, "%s is held by another program; end that one first", s->path);
+        reason_set(reason, "%s is locked by another process (stop that process first)", s->path);
         return rc;
     default:
         return rc; /* the error text suffices */
@@ -78,18 +78,17 @@ static int check_file(struct store *s, bool *ret_is_new, struct tfe_reason *reas
     *ret_is_new = tables == 0 &&
                   (application == SQLITE_STORE_APPLICATION || (application == 0 && schema == 0));
     if (application != SQLITE_STORE_APPLICATION && !*ret_is_new) {
-        reason_set(
-            reason,
-            "%s is a database of another program; nothing was changed: move it away, or choose "
-            "another --state-dir",
-            s->path);
+        reason_set(reason,
+                   "%s is a database of another program; nothing was changed (move it away or use "
+                   "another --state-dir)",
+                   s->path);
         return TFE_EDISK;
     }
     if (schema != SQLITE_STORE_SCHEMA && !*ret_is_new) {
         reason_set(
             reason,
-            "%s was written by another version of tfe-rdzv (its schema is %lld, this one's is "
-            "%d); nothing was changed: start that version, or move the file away",
+            "%s was written by another version of tfe-rdzv (its schema is %lld, this version's is "
+            "%d); nothing was changed (start that version or move the file away)",
             s->path, (long long)schema, SQLITE_STORE_SCHEMA);
         return TFE_EDISK;
     }
@@ -122,7 +121,7 @@ static int check_pages(struct store *s, struct tfe_reason *reason)
         reason_set(reason, "%s: check: %.200s", s->path, verdict);
         return TFE_EDISK;
     }
-    return sqlite_damaged(s, verdict[0] != '\0' ? verdict : "it cannot be checked", reason);
+    return sqlite_damaged(s, verdict[0] != '\0' ? verdict : "cannot check it", reason);
 }
 
 static int use_wal(struct store *s, struct tfe_reason *reason)
@@ -130,7 +129,7 @@ static int use_wal(struct store *s, struct tfe_reason *reason)
     char mode[SQLITE_TEXT_MAX];
     int rc = sqlite_text(s, "PRAGMA journal_mode=WAL", "turn the write-ahead log on", mode, reason);
     if (rc == 0 && strcmp(mode, "wal") != 0) {
-        reason_set(reason, "%s: its file system does not take a write-ahead log", s->path);
+        reason_set(reason, "%s: its file system does not support a write-ahead log", s->path);
         rc = TFE_EDISK;
     }
     if (rc == 0 && sqlite3_exec(s->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL) != SQLITE_OK) {
@@ -225,7 +224,8 @@ int store_begin(struct store *s, struct tfe_reason *reason)
                      reason);
     if (rc == 0 && incarnation != s->incarnation) {
         reason_set(reason,
-                   "%s: another tfe-rdzv has taken it over; this one ends, its agents go on",
+                   "%s: another tfe-rdzv has taken over the database; this server exits, its "
+                   "agents continue",
                    s->path);
         rc = TFE_ECONFLICT;
     }

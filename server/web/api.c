@@ -123,7 +123,7 @@ static struct stream *begin_stream(struct request *r)
     struct stream *stream = stream_new(r);
     if (!stream) {
         reply_problem(r->req, 503, "limit_reached",
-                      "too many pages are open, with this token or in all; try again later");
+                      "too many open pages, of this token or in total (try again later)");
     }
     return stream;
 }
@@ -222,7 +222,7 @@ static void answer_login(struct call *call)
     struct http_request *req = call_end(call);
     const struct login *login = logins_begin(web->logins, view);
     if (!login) {
-        reply_problem(req, 503, "limit_reached", "too many are logged in; try again later");
+        reply_problem(req, 503, "limit_reached", "too many logins (try again later)");
         view_leave(view);
         return;
     }
@@ -247,14 +247,14 @@ void api_login(struct request *r)
                  : TFE_EINVAL;
     token_done(&token);
     if (rc == TFE_EFULL || rc == TFE_ENOMEM) {
-        reply_problem(r->req, 429, "limit_reached", "too many tokens are in use; try again later");
+        reply_problem(r->req, 429, "limit_reached", "too many tokens are in use (try again later)");
         return;
     }
     if (rc != 0) {
         reply_problem(r->req, 401, "not_authorised",
                       rc == TFE_EAUTH
                           ? "the token is not an observer's or admin's token of this server"
-                          : "this is not a token: tokens begin with tfe1_");
+                          : "not a token: tokens begin with tfe1_");
         return;
     }
     /* The server accepts or rejects the token with its first response. */

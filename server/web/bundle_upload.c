@@ -17,7 +17,7 @@
 #define UPLOAD_MS (INT64_C(1800) * 1000)
 #define RATE_MIN 1024
 
-#define TOO_MANY "too many uploads at a time, with this token or in all: try again"
+#define TOO_MANY "too many concurrent uploads, of this token or in total (try again)"
 
 /* A partial chunk is sent after this time if more bytes have come: the server drops an upload that
  * is silent for 20 s, and a client may be silent for HTTP_REQUEST_MS. */
@@ -133,9 +133,9 @@ static void on_wake(evutil_socket_t fd, short what, void *ctx)
 {
     struct upload *u = ctx;
     if (u->is_lost) {
-        fail(
-            u, 502, "failed",
-            "the connection to the server was lost during the upload: send the whole bundle again");
+        fail(u, 502, "failed",
+             "the connection to the server was lost during the upload (send the whole bundle "
+             "again)");
         return;
     }
     const int rc = forward(u);
@@ -192,7 +192,8 @@ static const char *find_fault(const struct request *r, int *ret_status)
     *ret_status = 400;
     if (strlen(r->name) != MSG_BUNDLE_HEX ||
         strspn(r->name, "0123456789abcdef") != MSG_BUNDLE_HEX) {
-        return "a bundle is named by its digest: BLAKE2b of 32 bytes, as 64 hexadecimal digits";
+        return "the bundle's name must be its digest: BLAKE2b of 32 bytes, as 64 hexadecimal "
+               "digits";
     }
     if (!http_has_length(r->req)) {
         *ret_status = 411;
@@ -200,7 +201,7 @@ static const char *find_fault(const struct request *r, int *ret_status)
     }
     if (n > MSG_BUNDLE_MAX) {
         *ret_status = 413;
-        return "the bundle is larger than 64 MiB: data belongs elsewhere";
+        return "the bundle is larger than 64 MiB (store data elsewhere)";
     }
     return n == 0 ? "the bundle is empty" : NULL;
 }

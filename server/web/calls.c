@@ -9,7 +9,7 @@
 #include "server/web/http.h"
 #include "server/web/reply.h"
 
-#define TOO_MANY "too many requests at a time, with this token or in all; try again later"
+#define TOO_MANY "too many concurrent requests, of this token or in total (try again later)"
 
 static struct client *client_of(const struct call *call)
 {

@@ -93,7 +93,7 @@ bool probe_is_ready(const struct probe *p, char reason[PROBE_WHY_MAX])
     if (view && view->is_down) {
         detail = view->reason;
     } else if (view && tfe_mono_sub(clock_mono(), p->sent_at) > LATE_MS) {
-        detail = "it does not answer";
+        detail = "it does not respond";
     } else if (p->is_ready) {
         return true;
     }

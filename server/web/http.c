@@ -662,7 +662,7 @@ static int check_key_file(const char *path, struct tfe_reason *reason)
 {
     struct stat file;
     if (stat(path, &file) == 0 && (file.st_mode & (S_IRWXO | S_IWGRP))) {
-        reason_set(reason, "--tls-key %s: other users can open it (chmod o=,g-w %s)", path, path);
+        reason_set(reason, "--tls-key %s: other users can read it (chmod o=,g-w %s)", path, path);
         return TFE_EINVAL;
     }
     return 0; /* OpenSSL reports other errors */
@@ -672,7 +672,7 @@ static int load_tls(struct http *h, const struct web_settings *s, struct tfe_rea
 {
     h->tls = SSL_CTX_new(TLS_server_method());
     if (!h->tls || SSL_CTX_set_min_proto_version(h->tls, TLS1_2_VERSION) != 1) {
-        reason_set(reason, "TLS cannot be set up");
+        reason_set(reason, "cannot set up TLS");
         return TFE_ENOMEM;
     }
     if (check_key_file(s->tls_key, reason) != 0) {
@@ -684,8 +684,8 @@ static int load_tls(struct http *h, const struct web_settings *s, struct tfe_rea
         SSL_CTX_use_PrivateKey_file(h->tls, s->tls_key, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(h->tls) != 1) {
         const char *detail = ERR_reason_error_string(ERR_peek_last_error());
-        reason_set(reason, "--tls-cert %s and --tls-key %s are no certificate and its key: %s",
-                   s->tls_cert, s->tls_key, detail ? detail : "unknown");
+        reason_set(reason, "cannot load --tls-cert %s and --tls-key %s: %s", s->tls_cert,
+                   s->tls_key, detail ? detail : "unknown");
         ERR_clear_error();
         return TFE_EINVAL;
     }
@@ -697,7 +697,7 @@ static int listen_at(struct http *h, const struct web_settings *s, struct tfe_re
     struct sockaddr_storage address;
     socklen_t n;
     if (endpoint_address(s->bind, (uint16_t)s->port, &address, &n) != 0) {
-        reason_set(reason, "\"%s\" is no numeric address", s->bind);
+        reason_set(reason, "\"%s\" is not a numeric address", s->bind);
         return TFE_EINVAL;
     }
     unsigned flags = LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE;

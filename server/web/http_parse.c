@@ -124,7 +124,7 @@ static const char *parse_field(char *line, struct http_head *ret)
     }
     for (size_t i = 0; i < sizeof(singletons) / sizeof(singletons[0]); i++) {
         if (strcasecmp(line, singletons[i]) == 0 && http_head_field(ret, line)) {
-            return "a field is repeated that may be there once";
+            return "a field is repeated that is permitted once";
         }
     }
     ret->fields[ret->n_fields].name = line;
@@ -180,7 +180,7 @@ static const char *apply_fields(struct http_head *ret)
     const char *coding = http_head_field(ret, "Transfer-Encoding");
     const char *expect = http_head_field(ret, "Expect");
     if (!ret->is_1_0 && !http_head_field(ret, "Host")) {
-        return "there is no Host";
+        return "Host is missing";
     }
     if (coding && (length || ret->is_1_0 || strcasecmp(coding, "chunked") != 0)) {
         return "Transfer-Encoding is not \"chunked\" alone, without Content-Length";

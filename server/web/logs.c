@@ -13,7 +13,7 @@
 #include "server/web/reply.h"
 #include "server/web/streams.h"
 
-#define TOO_MANY "too many readers of logs, with this token or in all; try again later"
+#define TOO_MANY "too many log readers, of this token or in total (try again later)"
 
 #define RANKS_MAX (MSG_NODES_MAX * MSG_NPROC_MAX)
 

@@ -144,7 +144,7 @@ static int start(struct program *p, struct tfe_reason *reason)
     web->requires_login = !web_settings_is_local(&p->settings);
     web->base = event_base_new();
     if (!web->base) {
-        reason_set(reason, "the event loop cannot be set up");
+        reason_set(reason, "cannot set up the event loop");
         return TFE_ENOMEM;
     }
     signals_watch_termination(web->base, on_signal, p, 0, p->quit);

@@ -163,7 +163,7 @@ static bool find_bearer(struct request *r, const char *text)
         reply_problem(r->req, 401, "not_authorised",
                       "the token is not an observer's or admin's token of this server");
     } else {
-        reply_problem(r->req, 429, "limit_reached", "too many tokens are in use; try again later");
+        reply_problem(r->req, 429, "limit_reached", "too many tokens are in use (try again later)");
     }
     return false;
 }
@@ -187,7 +187,7 @@ static bool find_caller(struct request *r, enum access access)
         view_use(r->view);
     } else if (access != ACCESS_PUBLIC) {
         reply_problem(r->req, 401, "not_authorised",
-                      access == ACCESS_ADMIN ? "orders need an admin's token: log in with one"
+                      access == ACCESS_ADMIN ? "orders need an admin's token (log in with one)"
                                              : "log in with an observer's or admin's token");
         return false;
     }
@@ -316,7 +316,7 @@ static void route_request(struct request *r)
         http_set_header(r->req, "Allow", asset ? method_names[HTTP_GET] : allow);
         reply_problem(r->req, 405, "method", "the path does not support this method");
     } else {
-        reply_problem(r->req, 404, "no_such_path", "there is no such path");
+        reply_problem(r->req, 404, "no_such_path", "no such path");
     }
 }
 
@@ -330,7 +330,7 @@ static void on_request(void *ctx, struct http_request *req)
     TAILQ_INIT(&r.query);
     if (!is_host_valid(web, req)) {
         reply_problem(req, 421, "wrong_host",
-                      "this address serves this machine only: use localhost");
+                      "this address serves this machine only (use localhost)");
     } else if (query && evhttp_parse_query_str(query, &r.query) != 0) {
         reply_problem(req, 400, "bad_request", "the query is malformed");
     } else {

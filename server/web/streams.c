@@ -142,7 +142,7 @@ static void on_check(evutil_socket_t fd, short what, void *ctx)
     }
     if (tfe_mono_sub(now, stream->moved) > STREAM_CUT_MS ||
         tfe_mono_sub(now, stream->kept_up) > STREAM_LATE_MS) {
-        log_info("page_cut", LOG_S("reason", "it does not read"), LOG_U("bytes", waiting));
+        log_info("page_cut", LOG_S("reason", "the client does not read"), LOG_U("bytes", waiting));
         cut(stream);
         return;
     }
@@ -189,7 +189,7 @@ void stream_attach(struct stream *stream, void *own, void (*caught_up)(void *own
 static void evict(void *owner)
 {
     struct stream *stream = owner;
-    log_info("page_cut", LOG_S("why", "another caller needs it"));
+    log_info("page_cut", LOG_S("why", "another client needs the slot"));
     cut(stream);
 }
 

@@ -15,7 +15,8 @@ static int parse_bind(void *bind, const char *value, struct tfe_reason *reason)
     struct sockaddr_storage address;
     socklen_t n;
     if (endpoint_address(value, 0, &address, &n) != 0) {
-        reason_set(reason, "\"%s\" is no numeric address, as 127.0.0.1, 10.0.0.1 or ::", value);
+        reason_set(reason,
+                   "\"%s\" is not a numeric address such as 127.0.0.1, 10.0.0.1 or ::", value);
         return TFE_EINVAL;
     }
     *(const char **)bind = value;
@@ -26,29 +27,28 @@ static const struct option_spec specs[] = {
     OPTION_ROW(OPTION_NUMBER, "port", "PORT", "8080", "TCP port to listen on; 0 picks a free one",
                .letter = 'p', OPTION_RANGE(port, 0, 65535)),
     PARSE_FIELD("bind", bind, parse_bind, "ADDRESS", "127.0.0.1",
-                "numeric address to listen on; another than this machine's own needs TLS, and asks "
-                "for a token"),
+                "numeric address to listen on; any except loopback needs TLS and a token"),
     TEXT("tls-cert", tls_cert, "FILE", NULL, "certificate chain, PEM"),
     TEXT("tls-key", tls_key, "FILE", NULL, "its key, PEM"),
     FLAG("insecure-http", insecure_http,
          "listen on any address without TLS: tokens can be read on the way"),
     TEXT("rdzv-endpoint", endpoint, "HOST:PORT", NULL,
-         "the server (default: the one of this machine)"),
+         "address of the server (default: the server of this machine)"),
     TEXT("token-file", token_file, "FILE", NULL,
          "file with the token (default: observer.token or admin.token of the state directory)"),
     TEXT("token", token, "TOKEN", NULL, "the token itself; other users of this machine can see it"),
     TEXT("state-dir", state_dir, "DIR", NULL,
-         "where a server of this machine keeps endpoint and tokens"),
-    NUMBER("max-connections", max_connections, "N", 8, 10000, "512",
-           "connections at a time; one more, and the oldest one that is idle or does not read is "
-           "closed"),
+         "directory with the endpoint and tokens of this machine's server"),
+    NUMBER(
+        "max-connections", max_connections, "N", 8, 10000, "512",
+        "maximum connections; with one more, the oldest that is idle or does not read is closed"),
     TEXT("user", user, "NAME", NULL,
-         "as root: become this user before anything is accepted (default: tfe-web, if there is "
-         "one)"),
+         "as root: change to this user before anything is accepted (default: tfe-web, if it "
+         "exists)"),
     FLAG("no-sandbox", no_sandbox,
-         "do without the kernel's limits on which calls and paths this program may use"),
+         "disable the sandbox that limits system calls and paths of tfe-web"),
     WORD("log-level", log_level, log_levels, "LEVEL", "info",
-         "least level to log: debug, info, warn, error"),
+         "minimum level to log: debug, info, warn, error"),
     WORD("log-format", log_format, log_formats, "FORMAT", "auto",
          "logfmt, json, pretty, or auto: pretty on a terminal, else logfmt"),
 };
@@ -56,7 +56,7 @@ static const struct option_spec specs[] = {
 const struct option_table web_settings_table = {
     .program = "tfe-web",
     .usage = "tfe-web [OPTIONS]",
-    .about = "Shows a tfe-rdzv in the browser, and gives its numbers to programs.",
+    .about = "Web page, HTTP API and metrics of a tfe-rdzv.",
     .specs = specs,
     .n = sizeof(specs) / sizeof(specs[0]),
 };
@@ -114,13 +114,13 @@ int web_settings_parse(int argc, char **argv, struct web_settings *ret,
         return TFE_EINVAL;
     }
     if (!ret->tls_cert != !ret->tls_key) {
-        reason_set(reason, "--tls-cert and --tls-key go together");
+        reason_set(reason, "--tls-cert and --tls-key must be used together");
         return TFE_EINVAL;
     }
     if (!ret->tls_cert && !ret->insecure_http && !web_settings_is_local(ret)) {
         reason_set(reason,
-                   "--bind %s is for other machines, too: give --tls-cert and --tls-key, or "
-                   "--insecure-http if nobody can listen on the way",
+                   "--bind %s is reachable from other machines (use --tls-cert and --tls-key, or "
+                   "--insecure-http on a trusted network)",
                    ret->bind);
         return TFE_EINVAL;
     }

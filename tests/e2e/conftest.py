@@ -207,7 +207,7 @@ def shown(ctl):
     def text(*arguments):
         done = ctl("status", *arguments)
         assert done.returncode == 0, done.stderr
-        return re.sub(r"^server: the server came late .*\n\n?", "", done.stdout, flags=re.M)
+        return re.sub(r"^server: the server's event loop was delayed.*\n\n?", "", done.stdout, flags=re.M)
 
     return text
 

@@ -80,7 +80,7 @@ def test_the_chain_holds_over_restarts_and_shows_every_change(server, ctl, audit
             c.receive()
     n = wait_until(lambda: [r["what"] for r in audit()].count("CANCEL") == 253 and len(audit()), what="the rows")
     done = ctl("audit", "--verify")
-    assert (done.returncode, done.stdout) == (0, f"{n} rows, whole up to {audit()[-1]['hash']}\n")
+    assert (done.returncode, done.stdout) == (0, f"{n} rows, hash chain intact up to {audit()[-1]['hash']}\n")
     s.stop()
     sqlite3.connect(state_dir / "rdzv.db").execute("PRAGMA wal_checkpoint(TRUNCATE)").connection.close()  # all in one file
     whole = (state_dir / "rdzv.db").read_bytes()

@@ -194,11 +194,11 @@ def test_links_inside_a_bundle_are_followed(ctl, code, tmp_path, is_repository):
 
 
 @pytest.mark.parametrize("name, target, words", [
-    ("out", "/etc/passwd", "out is a link to the directory itself, out of it"), ("up", "..", "up is a link to the directory itself, out of it"),
-    ("beside", "../code-2/x", "beside is a link to the directory itself, out of it"), ("self", ".", "self is a link to the directory itself"),
-    ("config", ".git/config", "config is a link to the directory itself, out of it, or into .git"),
-    ("nowhere", "gone", "nowhere is a link that leads nowhere"), ("loop", "loop", "loop is a link that leads nowhere"),
-    ("lib/deep/more", "../../docker", "only the first one is followed")])
+    ("out", "/etc/passwd", "cannot pack out: it links to the directory itself, outside of it"), ("up", "..", "cannot pack up: it links to the directory itself, outside of it"),
+    ("beside", "../code-2/x", "cannot pack beside: it links to the directory itself, outside of it"), ("self", ".", "cannot pack self: it links to the directory itself"),
+    ("config", ".git/config", "cannot pack config: it links to the directory itself, outside of it, or into .git"),
+    ("nowhere", "gone", "cannot pack nowhere: the link's target does not exist"), ("loop", "loop", "cannot pack loop: the link's target does not exist"),
+    ("lib/deep/more", "../../docker", "nested links are not followed")])
 def test_links_that_a_bundle_does_not_follow_are_named(ctl, code, tmp_path, name, target, words):
     git(code, "init", "-q")
     write(code.with_name("code-2"), x="")

@@ -57,7 +57,7 @@ def test_status_of_several_jobs(server, shown, status):
         assert lines[1].split() == ["NAME", "NODE", "ROLE", "RANK", "ADDRESS", "PID"]
         assert sorted(line.split() for line in lines[2:4]) == [
             [f"label-{name}", node_id(name), "preparing", "-", "-", str(os.getpid())] for name in ("node-a", "node-b")]
-        assert lines[4:6] == ["", "  opened by agents that were started by hand"]
+        assert lines[4:6] == ["", "  opened by manually started agents"]
         assert lines[8].split()[:3] == ["Waiting", "yes", "JobWaiting"] and len(lines) == 9
 
 
@@ -276,7 +276,7 @@ def test_status_shows_what_lives_first_and_what_is_over_when_asked(server, ctl, 
         members = run_job(s, "c-runs", world=3, ends=False)
         text = shown()
         assert re.findall("^job ([^:]+)", text, re.M) == ["c-runs", "b-waits"]
-        assert "  waiting for 1 more node (1 of 2)\n" in text and "1 job is over (--all shows it)" in text
+        assert "  waiting for 1 more node (1 of 2)\n" in text and "1 finished job is not shown (--all shows it)" in text
         table = [line.split() for line in text.split("\n\n")[0].splitlines()[2:]]
         assert [row[3] for row in table] == ["0", "1", "2"], "not by rank"
         assert re.findall("^job ([^:]+)", ctl("status", "--all").stdout, re.M) == ["c-runs", "b-waits", "a-over"]
@@ -285,7 +285,7 @@ def test_status_shows_what_lives_first_and_what_is_over_when_asked(server, ctl, 
             "a-over": None, "b-waits": "waiting for 1 more node (1 of 2)", "c-runs": None}
         # Two jobs are unfinished: the name is required.
         done = ctl("epochs")
-        assert done.returncode == 2 and "which job" in done.stderr
+        assert done.returncode == 2 and "no job given" in done.stderr
     for member in members:
         member.sock.close()
 

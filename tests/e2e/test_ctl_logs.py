@@ -227,7 +227,7 @@ def test_the_end_of_a_machine_that_is_gone(server, fleet, ctl, status):
     found = wait_until(lambda: [row for row in rows(ctl, "default") if row["tail"]], what="the tail")
     assert [(row["name"], row["rank"], row["epoch"], row["stream"]) for row in found] == [("m0", 0, 1, "stderr")]
     assert found[0]["text"].split("\n") == ["0 complains", "the very end"]
-    assert "m0 is gone; the end of its rank 0 in epoch 1" in ctl("logs", "default").stdout
+    assert "m0 is not connected; last output of its rank 0 in epoch 1" in ctl("logs", "default").stdout
 
 
 def test_files_have_what_memory_has_not(server, fleet, ctl):

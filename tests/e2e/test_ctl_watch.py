@@ -87,7 +87,7 @@ def test_a_screen_of_what_goes_on_and_a_drain_by_key(server, fleet, screen, stat
     s.press("d")
     s.wait(rf"^ drain {second}\? \(y/n\)")
     s.press("y")
-    s.wait(r"it leaves its job; its agent will exit 0")
+    s.wait(r"the node leaves its job; its agent will exit 0")
     assert agents[int(second[1])].wait() == 0
     s.wait(r"^default +running +1 +2 +1 1:2")
     s.wait(rf"^\d\d:\d\d:\d\d .*{second}")  # an event about the second node

@@ -123,7 +123,7 @@ def test_a_hanging_disk_is_told_while_it_hangs(server, disk, health):
         node.ready(node.receive_until("PREPARE")[1][1][0])
         wait_until(disk.met, what="a write that hangs")
         told = wait_until(health, what="the server's word of it")
-        assert [row["what"] for row in told] == ["disk"] and "does not come back" in told[0]["says"]
+        assert [row["what"] for row in told] == ["disk"] and "does not complete" in told[0]["says"]
         assert 2000 <= told[0]["age_ms"] < 20000, "since it hangs, and only once that is long"
         assert not s.events("store_failed"), "nothing has failed yet"
         disk.does("none")
@@ -165,7 +165,7 @@ def test_a_full_disk_ends_no_training_and_begins_no_epoch(server, fleet, disk, c
     assert not s.events("node_lost")
     told = health()
     assert [row["what"] for row in told] == ["store"] and "full" in told[0]["says"] and told[0]["age_ms"] > 0
-    assert ctl("status").stdout.startswith("server: the database takes nothing (")
+    assert ctl("status").stdout.startswith("server: database writes fail (")
     assert "full" not in ctl("nodes").stdout
     disk.does("none")
     fleet.wait_world(3, above=epoch)

@@ -109,7 +109,7 @@ def test_a_standstill_counts_while_it_lasts(server, fleet, ctl):
     assert total["standstill_at_least"] and total["standstill_ms_by_cause"] == {"now": total["standstill_ms"]}
     assert total["useful_permille"] < 1000
     table = ctl("epochs", "default").stdout.splitlines()
-    assert table[-2].startswith("now: nobody trains, for ") and "1 more node" in table[-2]
+    assert table[-2].startswith("now: no training for ") and "1 more node" in table[-2]
     assert ", standstill >= " in table[-1]
     fleet.start("--nnodes=2:2", "--node-name=c", command=[TALKER, str(fleet.folder)])
     fleet.wait_world(2, above=first)

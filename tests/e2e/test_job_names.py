@@ -54,9 +54,9 @@ def test_a_name_that_is_taken_is_made_anew_but_not_for_ever(server, ctl, state_d
         assert done.returncode == 0, done.stderr
         assert len(names(ctl)) == n
     done = ctl("submit", "--", "python", "train.py", env=dice(5))
-    assert done.returncode == 1 and 'job "train-bbbbb" is not over' in done.stderr
+    assert done.returncode == 1 and 'job "train-bbbbb" has not ended' in done.stderr
     taken = ctl("submit", "--name=train-bbbbb", "--", "python", "train.py")
-    assert taken.returncode == 1 and 'job "train-bbbbb" is not over' in taken.stderr
+    assert taken.returncode == 1 and 'job "train-bbbbb" has not ended' in taken.stderr
     assert len(names(ctl)) == 3
     with start(state_dir, tmp_path, server=s, env=dice(5)) as web:
         web.login(s.token("admin"))

@@ -25,8 +25,8 @@ def test_a_waiting_job_without_any_agent_is_found_by_every_verb(pool, ctl):  # n
         code, out, _ = run(ctl, *words)
         assert code == 0 and "train" in out and "waiting" in out, words
     assert run(ctl, "nodes", "train")[:2] == (0, "no nodes\n")
-    assert run(ctl, "epochs", "train")[:2] == (0, "job train has had no epoch yet\n")
-    assert run(ctl, "epochs")[:2] == (0, "job train has had no epoch yet\n")  # the only job
+    assert run(ctl, "epochs", "train")[:2] == (0, "job train has not had an epoch yet\n")
+    assert run(ctl, "epochs")[:2] == (0, "job train has not had an epoch yet\n")  # the only job
     assert run(ctl, "logs", "train")[:2] == (0, "")
     assert "the job was submitted" in run(ctl, "events", "train")[1]
     assert "is waiting: no node has joined it yet" in run(ctl, "grow", "train")[2]

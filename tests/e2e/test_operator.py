@@ -175,7 +175,7 @@ def test_a_label_must_mean_one_node(server, ctl, nodes):
         clients[6].join("box-of-one", job="k", nodes=(6, 6), f3=node_id("node-0"))
         done = ctl("drain", "box")
         assert (done.returncode, done.stdout) == (2, "")
-        assert '"box" may mean 6 nodes' in done.stderr and f"{node_id('node-0')} (job j)" in done.stderr
+        assert '"box" is ambiguous, 6 nodes match' in done.stderr and f"{node_id('node-0')} (job j)" in done.stderr
         assert len(nodes()) == 7
         # An id takes precedence over a label.
         assert ctl("drain", node_id("node-0")).returncode == 0
@@ -262,12 +262,12 @@ def adopted(server, fleet, *options):
 def test_growth_that_would_throw_work_away_waits_for_an_order(server, fleet, ctl, status, nodes):
     s, a, first = adopted(server, fleet)
     b = fleet.start("--nnodes=1:2", "--node-name=b")
-    said = wait_until(lambda: [text for text in [waits_of(nodes, "b")] if "no checkpoint" in text], what="why it waits")[0]
+    said = wait_until(lambda: [text for text in [waits_of(nodes, "b")] if "not reported a checkpoint" in text], what="why it waits")[0]
     assert "would be repeated" in said and "tfe-ctl grow default" in said
-    assert "no checkpoint" in status()[0]["waits"]
+    assert "not reported a checkpoint" in status()[0]["waits"]
     wait_until(lambda: "this training has not reported a checkpoint" in b.stderr(), what="the same at the agent")
-    assert "no checkpoint" in s.events("growth_waits")[0]["reason"]
-    assert any(e["kind"] == "growth_waits" and "no checkpoint" in e["says"] for e in json.loads(ctl("events", "--json").stdout)["events"])
+    assert "not reported a checkpoint" in s.events("growth_waits")[0]["reason"]
+    assert any(e["kind"] == "growth_waits" and "not reported a checkpoint" in e["says"] for e in json.loads(ctl("events", "--json").stdout)["events"])
     assert fleet.last_epoch() == first
     assert ctl("grow", "default").stdout == "job default begins its next epoch\n"
     fleet.wait_world(2, above=first)

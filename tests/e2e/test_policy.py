@@ -49,7 +49,7 @@ def test_an_exit_code_below_128_fails_a_job_and_what_a_signal_ends_starts_again(
     failed = conditions(pool, "train")["Failed"]
     assert (failed["status"], failed["reason"]) == (True, "JobFailed")
     assert failed["says"].startswith("exit code 3 (rank 0 on "), failed
-    assert failed["says"].endswith("; a worker of this job has restart policy ExitCode")
+    assert failed["says"].endswith("; not retried: a worker of this job has restart policy ExitCode")
     pool.wait_free(1)
 
 
@@ -87,7 +87,7 @@ def test_all_workers_make_the_success_of_a_job_that_says_so(pool):
     folder = hand_in(pool, "train", workers=2, success_policy="AllWorkers")
     epoch = pool.fleet.wait_world(2, folder=folder)
     pool.fleet.order("exit 0", epoch, 0, folder=folder)
-    wait_until(lambda: "1 of 2 workers have ended well" in (pool.job("train")["waits"] or ""), what="a sentence")
+    wait_until(lambda: "1 of 2 workers have ended with exit status 0" in (pool.job("train")["waits"] or ""), what="a sentence")
     assert pool.job("train")["state"] == "running"
     pool.fleet.order("exit 0", epoch, 1, folder=folder)
     pool.wait_state("train", "succeeded")
@@ -107,7 +107,7 @@ def test_what_still_runs_is_let_run_after_a_success_until_it_ends_or_is_cancelle
     pool.wait_state("train", "succeeded")
     assert "run until they end" in conditions(pool, "train")["Succeeded"]["says"]
     assert [n["job"] for n in pool.nodes("assigned")] == ["train", "train"]
-    assert "is not over" in ctl("restart", "train").stderr
+    assert "has not ended" in ctl("restart", "train").stderr
     first.kill()
     server(port=first.port)
     wait_until(lambda: len(pool.nodes("assigned")) == 2, what="both nodes back")

@@ -260,7 +260,7 @@ def test_a_token_for_one_node_brings_one_to_the_pool(server, token):
         a.send("POOL", [(7, node_id("a")), (8, node_secret("a").hex())])  # the same node again
         a.receive_until("WELCOME")
         with Waiting(server.port, once, "b") as b:
-            assert b"used by as many nodes" in b.receive_until("WELCOME", "REFUSED")[1][2][0]
+            assert b"node limit is used up" in b.receive_until("WELCOME", "REFUSED")[1][2][0]
             assert b.is_closed()
         with RawClient(server.port, once) as child:  # for node a, which has no node key yet
             assert child.join("child", job="train")[0] == "WELCOME"
@@ -306,7 +306,7 @@ def test_a_name_that_is_taken(server):
     server = server()
     with RawClient(server.port, server.token("agent")) as agent:
         agent.join("n", job="train")
-        assert "started by hand" in order(server, "SUBMIT", spec("train"))
+        assert "manually started agents" in order(server, "SUBMIT", spec("train"))
     assert order(server, "SUBMIT", spec("other")) == "DONE"
     assert "not over" in order(server, "SUBMIT", spec("other"))
     assert "no job" in order(server, "CANCEL", {1: "nobody"})

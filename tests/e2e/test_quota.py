@@ -153,5 +153,5 @@ def test_its_condition_names_the_quota_that_it_waits_for_now(server, token):
 def test_who_hands_in_no_jobs_or_all_has_none(server, ctl, options):
     server()
     done = ctl("token", "create", "--quota=3", *options)
-    assert done.returncode == 2 and "a quota takes an admin's token for some jobs" in done.stderr
+    assert done.returncode == 2 and "a quota needs an admin token for some jobs" in done.stderr
     assert not [key for key in json.loads(ctl("token", "list", "--json").stdout)["keys"] if key["quota"]]

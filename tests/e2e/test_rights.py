@@ -141,7 +141,7 @@ def test_the_servers_key_may_be_lent_by_the_service_manager(server, fleet, ctl, 
     fleet.wait_world(1)
     for step in ([], ["--install"]):
         done = ctl("token", "rotate", *step)
-        assert done.returncode == 2 and "server.key is lent by the service manager" in done.stderr
+        assert done.returncode == 2 and "server.key is a credential of the service manager" in done.stderr
     assert (lent / "server.key").read_bytes() == whole and not (state_dir / "server.key").exists()
     fleet.order("exit 0")
     assert agent.wait() == 0
@@ -365,7 +365,7 @@ def test_tls_key_that_others_can_open_is_refused(server, state_dir, tmp_path):
         key.chmod(mode)
         done = subprocess.run([program("tfe-web"), "--state-dir", str(state_dir), "--port=0", f"--tls-cert={cert}", f"--tls-key={key}"],
                               capture_output=True, text=True, timeout=60)
-        assert done.returncode == 2 and "other users can open it" in done.stderr
+        assert done.returncode == 2 and "other users can read it" in done.stderr
     key.chmod(0o640)  # readable by a group for certificates
     with start_web(state_dir, tmp_path, f"--tls-cert={cert}", f"--tls-key={key}"):
         pass

@@ -256,7 +256,7 @@ def test_another_number_of_ps_takes_a_script_whose_checkpoints_fit(server, fleet
     epoch = job.wait_starts(("chief-0", "worker-0", "worker-1", "ps-0"))
     job.wait_step()
     refused = ctl("scale", "--ps=2", "default", "1:2")
-    assert refused.returncode != 0 and "has no partitioner" in refused.stderr
+    assert refused.returncode != 0 and "has not created a partitioner" in refused.stderr
     (fleet.folder / "partitioned").touch()
     job.order("chief-0", "kill 9")
     epoch = job.wait_starts(("chief-0", "ps-0"), above=epoch)

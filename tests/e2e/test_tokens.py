@@ -270,7 +270,7 @@ def test_the_ring_is_installed_used_and_removed(server, ctl, keys, token):
     for _ in range(3):
         assert ctl("token", "rotate").returncode == 0
     done = ctl("token", "rotate")
-    assert done.returncode == 2 and "remove the old ones first" in done.stderr
+    assert done.returncode == 2 and "remove the old roots first" in done.stderr
 
 
 def test_a_ring_that_is_gone_or_anothers_is_not_turned(server, ctl, state_dir):
@@ -287,7 +287,7 @@ def test_a_ring_that_is_gone_or_anothers_is_not_turned(server, ctl, state_dir):
     path.write_bytes((other / "server.key").read_bytes())
     path.chmod(0o600)
     done = ctl("token", "rotate")
-    assert done.returncode == 2 and "is not the one that this server runs with" in done.stderr
+    assert done.returncode == 2 and "differs from the key that this server uses" in done.stderr
     assert s.token("agent") == token and opens(s, token)
     path.write_bytes(key)
     assert ctl("token", "rotate").returncode == 0

@@ -73,7 +73,7 @@ def test_healthy_and_ready(web):
     os.kill(web.server.pid, signal.SIGSTOP)  # the server hangs
     try:
         late = wait_until(lambda: (answer := web.ask("/readyz")).code == 503 and answer, what="that it is told of")
-        assert late.json["detail"] == "the server is not ready: it does not answer"
+        assert late.json["detail"] == "the server is not ready: it does not respond"
     finally:
         os.kill(web.server.pid, signal.SIGCONT)
     wait_until(lambda: web.ask("/readyz").code == 200, what="that it goes on")
@@ -274,7 +274,7 @@ def test_cookie_alone_gives_no_order(web):
 def test_another_address_needs_tls_or_a_word(state_dir, server):
     server()
     from programs import clean_environment, program
-    for words, said in ((["--bind=0.0.0.0"], "--tls-cert"), (["--tls-cert=x"], "go together"), (["--bind=here"], "numeric address"),
+    for words, said in ((["--bind=0.0.0.0"], "--tls-cert"), (["--tls-cert=x"], "must be used together"), (["--bind=here"], "numeric address"),
                         (["operand"], "no operands")):
         done = subprocess.run([program("tfe-web"), "--state-dir", str(state_dir), *words], capture_output=True, text=True,
                               timeout=DEADLINE, env=clean_environment())

@@ -172,7 +172,7 @@ def test_uploads_that_are_cut_leave_nothing_behind(web, state_dir, token):
                 raw.say(raw.head + packed[:500_000])
             wait_until(lambda: len(parts_left(state_dir)) == 3, what="that the server has the beginning of each")
             refused = put(web, packed, bearer=scoped, login=False)  # the server is not asked
-            assert (refused.code, refused.json["detail"][:27]) == (503, "too many uploads at a time,")
+            assert (refused.code, refused.json["detail"][:29]) == (503, "too many concurrent uploads, ")
         wait_until(lambda: not parts_left(state_dir), what="that nothing is left")
     wait_until(lambda: put(web, packed).code == 201, what="a slot")
     assert stored(web) == [digest_of(packed)]

@@ -36,8 +36,7 @@ int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_reason *r
     }
     const size_t line = rc == TFE_EINVAL ? find_template(text, n) : 0;
     if (line > 0) {
-        reason_prefix(reason, "line %zu has \"{{\": this is a template that was not filled in",
-                      line);
+        reason_prefix(reason, "line %zu contains \"{{\": the template was not rendered", line);
     }
     return rc;
 }

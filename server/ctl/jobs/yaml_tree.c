@@ -108,12 +108,12 @@ static int scalar(struct reader *r, const yaml_event_t *event, json_t **ret)
     size_t n = event->data.scalar.length;
     bool is_huge = false;
     if (memchr(text, '\0', n)) {
-        return refuse(r, event, "a text with a NUL in it");
+        return refuse(r, event, "a string contains a NUL character");
     }
     *ret = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain(text, &is_huge)
                                                                : json_stringn(text, n);
     if (is_huge) {
-        return refuse(r, event, "a number that is too large");
+        return refuse(r, event, "a number is too large");
     }
     return *ret ? 0 : TFE_ENOMEM;
 }
@@ -122,17 +122,17 @@ static int take_key(struct reader *r, const yaml_event_t *event)
 {
     struct level *top = &r->levels[r->depth - 1];
     if (event->type != YAML_SCALAR_EVENT) {
-        return refuse(r, event, "a key that is no text");
+        return refuse(r, event, "a key is not a string");
     }
     const char *key = (const char *)event->data.scalar.value;
     if (memchr(key, '\0', event->data.scalar.length)) {
-        return refuse(r, event, "a text with a NUL in it");
+        return refuse(r, event, "a string contains a NUL character");
     }
     if (strcmp(key, "<<") == 0) {
-        return refuse(r, event, "\"<<\": mappings are not merged here");
+        return refuse(r, event, "\"<<\": merging of mappings is not supported");
     }
     if (json_object_get(top->node, key)) {
-        reason_set(r->reason, "line %zu: \"%.64s\" stands twice in its mapping",
+        reason_set(r->reason, "line %zu: \"%.64s\" is repeated in its mapping",
                    event->start_mark.line + 1, key);
         return TFE_EINVAL;
     }
@@ -175,11 +175,12 @@ static int take_node(struct reader *r, const yaml_event_t *event)
 {
     json_t *node = NULL;
     if (++r->nodes > YAML_TREE_NODES_MAX) {
-        (void)refuse(r, event, "more values than a job needs");
+        (void)refuse(r, event, "too many values");
         return TFE_ETOOBIG;
     }
     if (has_extras(event)) {
-        return refuse(r, event, "anchors, aliases and tags are not read: write it out");
+        return refuse(r, event,
+                      "anchors, aliases and tags are not supported (write the value out)");
     }
     if (r->depth > 0 && json_is_object(r->levels[r->depth - 1].node) &&
         !r->levels[r->depth - 1].key) {
@@ -190,7 +191,7 @@ static int take_node(struct reader *r, const yaml_event_t *event)
         return rc ? rc : put(r, node);
     }
     if (r->depth == YAML_TREE_DEPTH_MAX) {
-        (void)refuse(r, event, "nested deeper than a job needs");
+        (void)refuse(r, event, "nested too deeply");
         return TFE_ETOOBIG;
     }
     node = event->type == YAML_MAPPING_START_EVENT ? json_object() : json_array();
@@ -223,7 +224,8 @@ static int take(struct reader *r, const yaml_event_t *event)
             return 0;
         }
         if (r->depth == 0 && r->root) {
-            reason_set(r->reason, "line %zu: a second document: one job a file", r->line);
+            reason_set(r->reason, "line %zu: second document: a file must contain one job",
+                       r->line);
             return TFE_EINVAL;
         }
         return take_node(r, event);
@@ -257,13 +259,13 @@ static const char *false_space(const char *line, size_t n)
         at++;
     }
     if (at < n && line[at] == '\t') {
-        return "a tab in the indentation: YAML takes spaces only";
+        return "tab in the indentation: YAML permits spaces only";
     }
     for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++) {
         const size_t length = strlen(spaces[i]);
         if (n - at >= length && memcmp(line + at, spaces[i], length) == 0) {
-            return "a no-break space, or another special one, in the indentation: YAML takes "
-                   "plain spaces only";
+            return "no-break or other special space in the indentation: YAML permits plain spaces "
+                   "only";
         }
     }
     return NULL;
@@ -295,12 +297,12 @@ static int refuse_text(const struct reader *r, const yaml_parser_t *parser)
     }
     if (parser->error == YAML_READER_ERROR) { /* reader errors have an offset but no line */
         const size_t offset = parser->problem_offset < r->n ? parser->problem_offset : r->n;
-        const char *problem = parser->problem ? parser->problem : "a bad byte";
+        const char *problem = parser->problem ? parser->problem : "invalid byte";
         reason_set(r->reason, "line %zu: %s%s", line_of(r->text, offset), problem,
-                   strstr(problem, "UTF-8") ? ": save the file as UTF-8" : "");
+                   strstr(problem, "UTF-8") ? " (save the file as UTF-8)" : "");
     } else if (!find_false_space(r, parser->problem_mark.line + 1)) {
         reason_set(r->reason, "line %zu: %s", parser->problem_mark.line + 1,
-                   parser->problem ? parser->problem : "this is no YAML");
+                   parser->problem ? parser->problem : "this is not YAML");
     }
     return TFE_EINVAL;
 }
@@ -321,7 +323,7 @@ static int read_all(struct reader *r, yaml_parser_t *parser)
         }
     }
     if (!r->root) {
-        reason_set(r->reason, "it is empty");
+        reason_set(r->reason, "the file is empty");
         return TFE_EINVAL;
     }
     return 0;
@@ -332,7 +334,7 @@ int yaml_tree_read(const char *text, size_t n, json_t **ret, struct tfe_reason *
     struct reader r = {.text = text, .n = n, .reason = reason};
     yaml_parser_t parser;
     if (n > YAML_TREE_BYTES_MAX) {
-        reason_set(reason, "it is longer than %u bytes", YAML_TREE_BYTES_MAX);
+        reason_set(reason, "the file is longer than %u bytes", YAML_TREE_BYTES_MAX);
         return TFE_ETOOBIG;
     }
     if (!yaml_parser_initialize(&parser)) {

@@ -553,8 +553,8 @@ TEST(tfjob, template_that_was_not_filled_in_is_named)
 {
     assert_true(is_refused("apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata:\n  # {{ no }}\n"
                            "  name: {{.Trial}}\n",
-                           "line 5 has \"{{\": this is a template"));
-    assert_true(is_refused(META("name: '{{ .Release.Name }}'"), "line 3 has \"{{\""));
+                           "line 5 contains \"{{\": the template"));
+    assert_true(is_refused(META("name: '{{ .Release.Name }}'"), "line 3 contains \"{{\""));
     /* The text of a command is not changed. */
     assert_true(has(
         reads(HEAD "  tfReplicaSpecs: {Worker: {template: " POD_WITH(", args: ['{{x}}']") "}}\n"),

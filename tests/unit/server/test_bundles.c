@@ -203,7 +203,7 @@ TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_i
     struct rows *rows = ask(b, digest_of(3000), 1, &msg);
     assert_int_equal(msg.type, MSG_REFUSED);
     assert_int_equal(msg.u.refused.code, REFUSAL_LIMIT_REACHED);
-    assert_non_null(strstr(msg.u.refused.sentence, "keeps 2000 bundles"));
+    assert_non_null(strstr(msg.u.refused.sentence, "the store holds 2000 bundles"));
     rows_free(rows);
     now.ms += 90000;
     named = digest_of(0);
@@ -295,7 +295,7 @@ TEST_IN(bundles, one_that_comes_too_slowly_is_refused_and_its_place_is_free)
     look_now();
     assert_int_equal(rows_next(rows, &msg), 0);
     assert_int_equal(msg.type, MSG_REFUSED);
-    assert_non_null(strstr(msg.u.refused.sentence, "too slowly"));
+    assert_non_null(strstr(msg.u.refused.sentence, "too slow"));
     rows_free(rows);
     bundles_free(b);
 }

@@ -123,7 +123,7 @@ TEST_IN(keyring, a_made_token_that_the_server_has_no_row_of_is_worthless)
     keyring_set_roots(f->ring, &f->roots);
     assert_int_equal(come(f, &token, today), TFE_EAUTH);
     assert_string_equal(keyring_fault(f->ring, &f->by, today),
-                        "the server does not know this token any more");
+                        "the server no longer knows this token");
 }
 
 TEST_IN(keyring, an_expired_token_ends_sessions_and_opens_none)
@@ -182,7 +182,7 @@ TEST_IN(keyring, an_expired_token_stays_so_in_a_server_whose_clock_was_set_back)
     keyring_set_roots(next, &f->roots);
     assert_int_equal(keyring_add(next, &written), 0);
     assert_string_equal(keyring_fault(next, &by, today),
-                        "this token has expired; ask the server's operator for a new one");
+                        "this token has expired (ask the server's operator for a new one)");
     keyring_free(next);
 }
 
@@ -340,7 +340,7 @@ TEST_IN(keyring, the_ring_takes_a_new_root_uses_it_and_lets_the_old_one_go)
     keyring_set_roots(f->ring, &f->roots);
     assert_int_equal(f->changes, 1);
     assert_string_equal(keyring_fault(f->ring, &f->by, today),
-                        "this token's root was removed; ask the server's operator for a new one");
+                        "this token's root was removed (ask the server's operator for a new one)");
     assert_int_equal(come(f, &old, today), TFE_EAUTH);
     assert_int_equal(come(f, &plain, today), TFE_EAUTH);
     assert_int_equal(come(f, &new, today), 0);

@@ -84,7 +84,7 @@ TEST(addresses, what_is_no_network_is_refused)
     struct tfe_reason reason;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(addresses_parse(&allowed, wrong[i], &reason), TFE_EINVAL);
-        assert_non_null(strstr(reason.text, "networks like"));
+        assert_non_null(strstr(reason.text, "networks such as"));
     }
     char many[32 * (ADDRESSES_MAX + 1)] = "";
     for (int i = 0; i < ADDRESSES_MAX; i++) {

@@ -263,7 +263,7 @@ TEST_IN(pool, rest_of_a_job_that_succeeded_goes_on_until_its_ttl_is_over)
     rank_exits(0, 0);
     assert_string_equal(state_of("j"), "succeeded");
     nodes_heard_is(""); /* no node is released */
-    assert_has(server_order_about(MSG_RERUN, "j"), "conflict: job \"j\" is not over");
+    assert_has(server_order_about(MSG_RERUN, "j"), "conflict: job \"j\" has not ended");
     node_freed(0, 1, 1); /* not counted as a failed start, and not replaced */
     nodes_heard_is("");
     server_pass(28000);

@@ -363,7 +363,7 @@ static void refused(enum tfe_refusal code, const char *sentence)
 static void refused_evicted(void)
 {
     static const char head[] = "an operator has evicted this node and denies it until 20";
-    static const char tail[] = " UTC (tfe-ctl unban host lets it in)";
+    static const char tail[] = " UTC (tfe-ctl unban host ends this)";
     RUN_UNTIL(&f.world, f.world.client.closed == 1);
     assert_int_equal(seen.refused, REFUSAL_EVICTED);
     assert_memory_equal(seen.sentence, head, sizeof(head) - 1);
@@ -426,8 +426,7 @@ TEST_IN(sessions, whose_key_has_no_use_left_or_is_good_no_more_end)
     dial();
     join();
     refused(REFUSAL_NOT_AUTHORISED,
-            "this token has been used by as many nodes as it is for; ask the "
-            "server's operator for a new one");
+            "this token's node limit is used up (ask the server's operator for a new one)");
     assert_int_equal(seen.joins, 1);
     f.world.client = (struct side){.on_message = on_client_message};
     fixture_set_token(&f, PRINCIPAL_AGENT, PRINCIPAL_EVERY_JOB, 0);

@@ -391,7 +391,7 @@ TEST_IN(sqlite, an_older_server_on_the_same_file_is_shut_out)
     struct store *other;
     /* SQLite's own lock is hit first. */
     assert_int_equal(store_open(f->path, 77, NOW, NULL, &other, &f->reason), TFE_EDISK);
-    assert_non_null(strstr(f->reason.text, "held by another program"));
+    assert_non_null(strstr(f->reason.text, "locked by another process"));
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
 }
 
