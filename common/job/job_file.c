@@ -363,6 +363,9 @@ static int check_source_member(const char *key, const json_t *value, struct tfe_
     if (i == sizeof(members) / sizeof(members[0])) {
         return invalid(reason, "unknown field");
     }
+    if (json_is_null(value) && strcmp(key, "ref") == 0) {
+        return 0; /* the default branch */
+    }
     int rc = check_line(value, reason);
     const char first = rc == 0 ? json_string_value(value)[0] : '\0';
     /* A leading '-' would be an option of git. */

@@ -81,6 +81,8 @@ TEST_IN(job_file, null_is_as_if_it_were_not_said)
 {
     assert_true(
         has(reads("name: x\npriority:\nworkers: ~\nbackoff_limit: null\n"), "priority", "500"));
+    assert_true(
+        has(reads("name: x\nsource: {git: a, ref: }\n"), "source", "{'git':'a','ref':null}"));
     assert_true(is_refused("name:\n", "name: missing"));
 }
 
