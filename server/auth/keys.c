@@ -27,7 +27,7 @@ _Static_assert(TOKEN_PUBLIC_KEY_BYTES == crypto_scalarmult_BYTES,
 
 /* Lines of the key file. The check detects damage; it does not protect against a user who can write
  * the file. */
-#define KEY_LINE_VERSION "tfe-server-key 1\n"
+#define KEY_LINE_VERSION "tfe-server-key 2\n"
 #define KEY_LABEL_STATIC "static-secret "
 #define KEY_LABEL_GENERATIONS "token-root-"
 #define KEY_LABEL_GENERATION KEY_LABEL_GENERATIONS "%03u "

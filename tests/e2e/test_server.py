@@ -172,12 +172,14 @@ def test_damaged_key_file_is_named_and_nothing_overwritten(server, state_dir):
         assert {p.name: p.read_bytes() for p in state_dir.iterdir() if p.name != "lock"} == before
 
 
-def test_key_file_of_a_later_version_is_left_alone(server, state_dir):
+def test_key_file_of_another_version_is_left_alone(server, state_dir):
     server().stop()
     path = state_dir / "server.key"
-    path.write_bytes(path.read_bytes().replace(b"tfe-server-key 1", b"tfe-server-key 3"))
-    done = run_rdzv("--port", 0, "--state-dir", state_dir)
-    assert done.returncode == 1 and "version" in done.stderr
+    whole = path.read_bytes()
+    for version in (b"1", b"3"):
+        path.write_bytes(whole.replace(b"tfe-server-key 2", b"tfe-server-key " + version))
+        done = run_rdzv("--port", 0, "--state-dir", state_dir)
+        assert done.returncode == 1 and "another version" in done.stderr
 
 
 def test_tokens_of_another_key_are_replaced_with_a_warning(server, state_dir, ctl):
