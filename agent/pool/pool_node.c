@@ -64,7 +64,7 @@ struct pool {
     uint64_t assignment;      /* 0 if idle */
     struct tfe_id job;        /* name of the job */
     json_t *spec;             /* the job; NULL if idle */
-    struct handover handover; /* what its agent receives; without secrets until the agent starts */
+    struct handover handover; /* what its agent receives; without token and key until it starts */
     struct scratch *scratch;
     struct files *files;      /* the job's files, or NULL if it has none */
     struct toolbox *toolbox;  /* program for containers; NULL if this node runs no images */
