@@ -372,7 +372,7 @@ def test_bytes_that_are_not_what_was_said_are_not_kept(server):
     assert "has no bundle" in answer
     with RawClient(one.port, one.token("admin"), timeout=20) as hasty:
         hasty.send("BUNDLE_PUT", {1: digest, 3: b"x"})
-        assert b"nobody has asked" in hasty.receive_until("REFUSED")[1][2][0]
+        assert b"the server has not requested it" in hasty.receive_until("REFUSED")[1][2][0]
 
 
 def test_a_digest_is_no_key_to_what_others_have_brought(server, token):

@@ -38,7 +38,7 @@ def there(rows):
 def test_demand_counts_by_labels_and_role(server, demand, ctl):
     s = server()
     token = s.token("agent")
-    assert demand() == [] and "no job wants" in ctl("demand").stdout
+    assert demand() == [] and "no job requests" in ctl("demand").stdout
     with Waiting(s.port, token, "a") as a:
         a.receive_until("WELCOME")
         assert order(s, "SUBMIT", spec("fast", sizes=(2, 2), labels={"zone": "b", "gpu": "a100"})) == "DONE"

@@ -308,7 +308,7 @@ def test_a_name_that_is_taken(server):
         agent.join("n", job="train")
         assert "manually started agents" in order(server, "SUBMIT", spec("train"))
     assert order(server, "SUBMIT", spec("other")) == "DONE"
-    assert "not over" in order(server, "SUBMIT", spec("other"))
+    assert "has not ended" in order(server, "SUBMIT", spec("other"))
     assert "no job" in order(server, "CANCEL", {1: "nobody"})
     assert order(server, "CANCEL", {1: "other"}) == "DONE"
     assert "over" in order(server, "SCALE", {1: "other", 3: 1, 4: 1})

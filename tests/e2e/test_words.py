@@ -237,7 +237,7 @@ def test_a_server_of_ipv6_has_trainers_of_ipv4(server, fleet):
     began = time.monotonic()
     far = fleet.start(f"--rdzv-endpoint=[::1]:{s.port}", "--address=192.0.2.1")
     assert far.wait() == 2 and time.monotonic() - began < 10
-    assert "--allow-address names it (TensorFlow listens on IPv4 only)" in far.stderr()
+    assert "--allow-address on the server) (TensorFlow listens on IPv4 only)" in far.stderr()
     own = fleet.start(f"--rdzv-endpoint=[::1]:{s.port}", "--address=::1")
     assert own.wait() == 2
     assert "--address: ::1 is no IPv4 address, and TensorFlow listens on IPv4 only" in own.stderr()

@@ -46,7 +46,7 @@ export function logs(job) {
     const name = row.name || row.node.slice(0, 12);
     if (row.silent) { gap(`${name} does not respond`); return; }
     if (row.lost) gap(`${row.lost} lines of ${name} are missing here`);
-    if (row.tail) gap(`${name} is gone; last lines of its rank ${row.rank} in epoch ${row.epoch}`);
+    if (row.tail) gap(`${name} is not connected; last lines of its rank ${row.rank} in epoch ${row.epoch}`);
     if (!row.text && (row.lost || row.tail)) return;
     for (const line of row.text.split("\n")) {
       add(h("div", { class: row.stream === "stderr" ? "err" : null, title: `${name}, epoch ${row.epoch}${row.at_ms ? `, ${moment(row.at_ms)}` : ""}` },
@@ -78,7 +78,7 @@ export function logs(job) {
       if (mine !== turn) return;
       if (!answer.ok) throw new Error(value.detail || value.title);
       value.lines.forEach(lines);
-      text(note, value.lines.length === 0 ? `no lines of epoch ${number} are kept` : value.cut ? "the end is left out" : "");
+      text(note, value.lines.length === 0 ? `no lines of epoch ${number} are stored` : value.cut ? "output is truncated" : "");
     } catch (e) {
       if (mine === turn) text(note, e.message);
     }
@@ -96,10 +96,10 @@ export function logs(job) {
     on("lost", data => gap(`${data.lines} lines are missing here: they came faster than this page reads`));
     on("again", clear);
     on("state", data => text(note, data.up ? "following" : `reconnecting: ${data.why}`));
-    on("end", data => close(data.detail || (out.childElementCount + waiting.length > 0 ? "end of the logs" : "no lines are kept")));
+    on("end", data => close(data.detail || (out.childElementCount + waiting.length > 0 ? "end of the logs" : "no lines are stored")));
     mine.onerror = () => {
       if (mine !== source) return;
-      if (mine.readyState === EventSource.CLOSED) close("tfe-web refuses: too many read logs, or the login has ended");
+      if (mine.readyState === EventSource.CLOSED) close("tfe-web closed the stream: too many log readers, or the login has ended");
       else text(note, "reconnecting");
     };
   }
