@@ -226,6 +226,25 @@ TEST_IN(pool, active_deadline_ends_a_job_by_the_time_that_it_ran)
     nodes_heard_is("0:release 2 60000ms the job has ended OVER; ");
 }
 
+TEST_IN(pool, next_run_of_a_job_inherits_neither_error_nor_start_nor_suspension)
+{
+    server_place(spec_of("j", 1, 1));
+    node_freed(0, 1, 1);
+    server_pass(1000);
+    assert_non_null(row_of("j").reason);
+    assert_string_equal(server_order_about(MSG_CANCEL, "j"), "done");
+    node_freed(0, 2, 143);
+    assert_string_equal(server_order_about(MSG_RERUN, "j"), "done");
+    assert_null(row_of("j").reason);
+    agents_run("j", 1);
+    assert_string_equal(server_order_about(MSG_SUSPEND, "j"), "done");
+    agent_leaves(0);
+    node_freed(0, 3, 143);
+    assert_string_equal(server_order_about(MSG_CANCEL, "j"), "done");
+    assert_string_equal(server_order_about(MSG_RERUN, "j"), "done");
+    assert_string_equal(state_of("j"), "starting"); /* neither suspended nor restarting */
+}
+
 TEST_IN(pool, job_is_forgotten_its_ttl_after_its_end_once_its_nodes_are_free)
 {
     struct submitted spec = spec_of("j", 1, 1);
@@ -488,6 +507,21 @@ TEST_IN(pool, row_of_a_forgotten_job_is_its_successors)
     server_restart();
     assert_string_equal(state_of("j"), "waiting");
     assert_int_equal(row_of("j").min_nodes, 2);
+}
+
+TEST_IN(pool, failed_deletion_is_not_retried_once_the_job_has_a_successor)
+{
+    assert_string_equal(server_submit(spec_of("j", 1, 1)), "done");
+    assert_string_equal(server_order_about(MSG_CANCEL, "j"), "done");
+    disk_hangs(true);
+    (void)server_order_about(MSG_FORGET, "j");
+    const char *answer = server_submit(spec_of("j", 2, 2));
+    assert_int_equal(server.pool->n_jobs, 2);
+    disk_refuses(true);
+    disk_hangs(false);
+    assert_has(answer, "store: ");
+    assert_int_equal(server.pool->n_jobs, 1);
+    disk_refuses(false);
 }
 
 TEST_IN(pool, job_that_is_no_job_file_with_its_name_is_refused)
