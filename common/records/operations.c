@@ -210,10 +210,10 @@ static json_t *total_json(const struct epochs_total *total)
 /* Returns the current standstill, which no epoch record contains, and its reason. */
 static json_t *now_json(const struct epochs_total *total)
 {
-    return total->now < 0
-               ? json_null()
-               : json_pack("{s:I, s:s, s:s?}", "standstill_ms", (json_int_t)total->now, "state",
-                           msg_job_state_name(total->job->state), "waits", total->job->waits);
+    return total->now < 0 ? json_null()
+                          : json_pack("{s:I, s:s, s:o}", "standstill_ms", (json_int_t)total->now,
+                                      "state", msg_job_state_name(total->job->state), "waits",
+                                      json_from_text(total->job->waits));
 }
 
 static int arrange_epochs(struct record_list *rows)

@@ -5,6 +5,7 @@
 
 #include "common/records/epoch_summary.h"
 #include "common/records/json_text.h"
+#include "common/records/operations.h"
 #include "common/records/text_table.h"
 #include "tests/unit/test_runner.h"
 
@@ -422,6 +423,22 @@ TEST(epochs, of_a_job_that_waits_stand_still_until_now)
         epochs_sum(&ledger, now, &total);
         assert_int_equal(total.now, -1);
     }
+    record_list_done(&ledger);
+}
+
+/* What a job waits for may quote an agent. */
+TEST(epochs, in_json_are_utf8_whatever_a_job_waits_for)
+{
+    struct record_list ledger = {.v = NULL};
+    const struct tfe_msg request = operation_request(OPERATION_EPOCHS, "j");
+    add_epoch(&ledger, 1, 1, 1000, 10000);
+    add_job(&ledger, 1, STATE_WAITING, "waiting for its files on a: \xff");
+    assert_int_equal(operation_arrange(OPERATION_EPOCHS, &ledger), 0);
+    json_t *json = operation_json(OPERATION_EPOCHS, &ledger, &request);
+    assert_non_null(json);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(json, "now"), "waits")),
+                        "waiting for its files on a: \xef\xbf\xbd");
+    json_decref(json);
     record_list_done(&ledger);
 }
 
