@@ -71,7 +71,7 @@ struct pool_label {
 };
 
 struct pool_job {
-    TAILQ_ENTRY(pool_job) link; /* texts of conditions, by index */
+    TAILQ_ENTRY(pool_job) link;
     struct pool *pool;
     struct tfe_id name;
     struct tfe_id run_key;
@@ -306,9 +306,9 @@ void pool_job_write(struct pool_job *job, writer_result_fn done);
 void pool_job_settle(struct pool_job *job, int rc, const char *reason);
 /* Returns the scheduler's view of the job. False if the scheduler does not know it. */
 bool pool_job_view(const struct pool_job *job, struct placement_view *ret);
-/* Returns what the job waits for, written to room, or NULL. */
 /* Returns in how many ms a node that failed to start the job tries again; 0 if none does. */
 uint32_t pool_job_retry_ms(const struct pool_job *job);
+/* Returns what the job waits for, written to room, or NULL. */
 const char *pool_job_waits(struct pool_job *job, char room[MSG_SENTENCE_MAX]);
 /* Returns true if the core's job of that name is this run; *ret is its row, valid until the next
  * step of the core. */
