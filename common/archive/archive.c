@@ -96,18 +96,18 @@ int archive_pack_file(struct archive_packer *p, const char *name, uint64_t size,
     if (!archive_name_is_valid(name) || p->left > 0 ||
         (p->n_files > 0 && strcmp(p->file.name, name) >= 0)) {
         reason_set(reason,
-                   "%.200s: no name that a bundle's file may have: up to %u bytes, and no "
-                   "control characters",
+                   "%.200s: invalid file name (a bundle allows at most %u bytes and no control "
+                   "characters)",
                    name, ARCHIVE_NAME_MAX);
         return TFE_EINVAL;
     }
     memcpy(file.name, name, strlen(name) + 1);
     if (size > ARCHIVE_UNPACKED_MAX - p->unpacked || p->n_files == ARCHIVE_FILES_MAX) {
-        reason_set(reason, "more than %u files, or than 1 GiB of them", ARCHIVE_FILES_MAX);
+        reason_set(reason, "more than %u files, or more than 1 GiB in total", ARCHIVE_FILES_MAX);
         return TFE_ETOOBIG;
     }
     if (!tar_header_make(&file, header)) {
-        reason_set(reason, "%.200s: its name is too long for a bundle", name);
+        reason_set(reason, "%.200s: the name is too long for a bundle", name);
         return TFE_ETOOBIG;
     }
     p->file = file;
@@ -120,7 +120,7 @@ int archive_pack_file(struct archive_packer *p, const char *name, uint64_t size,
 int archive_pack(struct archive_packer *p, const void *bytes, size_t n, struct tfe_reason *reason)
 {
     if (n > p->left) {
-        reason_set(reason, "%.200s: it has grown meanwhile", p->file.name);
+        reason_set(reason, "%.200s: the file grew while it was packed", p->file.name);
         return TFE_EINVAL;
     }
     p->left -= n;
@@ -133,15 +133,16 @@ int archive_pack(struct archive_packer *p, const void *bytes, size_t n, struct t
 int archive_pack_end(struct archive_packer *p, struct tfe_reason *reason)
 {
     if (p->left > 0) {
-        reason_set(reason, "%.200s: it has become shorter meanwhile", p->file.name);
+        reason_set(reason, "%.200s: the file shrank while it was packed", p->file.name);
         return TFE_EINVAL;
     }
     int rc = put(p, zeros, sizeof(zeros), true, reason);
     if (rc == 0 && p->unpacked > ARCHIVE_RATIO_FREE &&
         p->unpacked / ARCHIVE_RATIO_MAX > p->packed) {
-        reason_set(reason,
-                   "its files pack to less than a %uth of themselves: nobody would unpack that",
-                   ARCHIVE_RATIO_MAX);
+        reason_set(
+            reason,
+            "the files compress to less than 1/%u of their size (nodes reject such a bundle)",
+            ARCHIVE_RATIO_MAX);
         rc = TFE_ETOOBIG;
     }
     return rc;

@@ -48,7 +48,7 @@ int archive_reader_new(const struct archive_writer *writer, uint64_t packed,
 
 static int malformed(struct tfe_reason *reason, const char *what)
 {
-    reason_set(reason, "this is no bundle: %s", what);
+    reason_set(reason, "not a bundle: %s", what);
     return TFE_EPROTO;
 }
 
@@ -66,17 +66,18 @@ static int handle_header(struct archive_reader *r, struct tfe_reason *reason)
     struct tar_file file;
     r->n_block = 0;
     if (is_zeros(r->block, TAR_BLOCK)) {
-        return ++r->n_ends > 2 ? malformed(reason, "something stands behind its end") : 0;
+        return ++r->n_ends > 2 ? malformed(reason, "data after the end") : 0;
     }
     if (r->n_ends > 0 || !tar_header_read(r->block, &file)) {
-        return malformed(reason, "an entry is no regular file, or not as tfe-ctl packs it");
+        return malformed(reason,
+                         "an entry is not a regular file, or not in the form that tfe-ctl writes");
     }
     if (!archive_name_is_valid(file.name) ||
         (r->n_files > 0 && strcmp(r->file.name, file.name) >= 0)) {
-        return malformed(reason, "a file has a name that leads elsewhere, or that comes too late");
+        return malformed(reason, "a file name leaves the directory, or is out of order");
     }
     if (r->n_files == ARCHIVE_FILES_MAX || file.size > ARCHIVE_UNPACKED_MAX - r->written) {
-        reason_set(reason, "the bundle has more than %u files, or than 1 GiB of them",
+        reason_set(reason, "the bundle has more than %u files, or more than 1 GiB in total",
                    ARCHIVE_FILES_MAX);
         return TFE_ETOOBIG;
     }
@@ -102,8 +103,7 @@ static int handle_bytes(struct archive_reader *r, const uint8_t *bytes, size_t n
         } else if (r->padding > 0) {
             some = some < r->padding ? some : r->padding;
             r->padding -= (uint32_t)some;
-            rc = is_zeros(bytes, some) ? 0
-                                       : malformed(reason, "there is something between two files");
+            rc = is_zeros(bytes, some) ? 0 : malformed(reason, "data between two files");
         } else {
             some = some < TAR_BLOCK - r->n_block ? some : TAR_BLOCK - r->n_block;
             memcpy(r->block + r->n_block, bytes, some);
@@ -124,7 +124,7 @@ int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n,
     int rc = 0;
     while (rc == 0 && has_more) {
         if (r->is_over) {
-            return malformed(reason, "something stands behind its end");
+            return malformed(reason, "data after the end");
         }
         ZSTD_outBuffer out = {.dst = r->out, .size = sizeof(r->out)};
         const size_t left = ZSTD_decompressStream(r->zstd, &out, &in);
@@ -136,7 +136,7 @@ int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n,
         has_more = in.pos < in.size || (out.pos == out.size && !r->is_over);
         if (rc == 0 && r->written > ARCHIVE_RATIO_FREE &&
             (r->written - r->left) / ARCHIVE_RATIO_MAX > r->packed) {
-            reason_set(reason, "the bundle unpacks to more than %u times itself",
+            reason_set(reason, "the bundle unpacks to more than %u times its size",
                        ARCHIVE_RATIO_MAX);
             rc = TFE_ETOOBIG;
         }
@@ -146,7 +146,7 @@ int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n,
 
 int archive_read_end(struct archive_reader *r, struct tfe_reason *reason)
 {
-    return r->is_over && r->n_ends == 2 && r->n_block == 0 ? 0 : malformed(reason, "it is cut off");
+    return r->is_over && r->n_ends == 2 && r->n_block == 0 ? 0 : malformed(reason, "truncated");
 }
 
 void archive_reader_free(struct archive_reader *r)

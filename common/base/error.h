@@ -7,21 +7,21 @@
 #define TFE_ERRORS(X)                                                                              \
     /* Errors that refuse one request */                                                           \
     X(TFE_ENOMEM, -1, "out of memory")                                                             \
-    X(TFE_EINVAL, -2, "a value is out of its range")                                               \
-    X(TFE_EEXIST, -3, "it exists already")                                                         \
-    X(TFE_ENOENT, -4, "no such thing")                                                             \
-    X(TFE_ESTATE, -5, "not legal in this state")                                                   \
+    X(TFE_EINVAL, -2, "a value is out of range")                                                   \
+    X(TFE_EEXIST, -3, "already exists")                                                            \
+    X(TFE_ENOENT, -4, "not found")                                                                 \
+    X(TFE_ESTATE, -5, "not allowed in this state")                                                 \
     X(TFE_ETOOBIG, -6, "larger than its limit")                                                    \
     X(TFE_EMORE, -7, "more bytes are needed")                                                      \
     X(TFE_EUNKNOWN, -14, "unknown message type")                                                   \
-    X(TFE_EDISK, -15, "the disk did not take it or did not give it")                               \
+    X(TFE_EDISK, -15, "disk I/O failed")                                                           \
     /* Errors that end one connection */                                                           \
-    X(TFE_EPROTO, -8, "the bytes break the protocol")                                              \
+    X(TFE_EPROTO, -8, "protocol violation")                                                        \
     X(TFE_EAUTH, -9, "not authorised")                                                             \
     X(TFE_EFULL, -11, "a queue is full")                                                           \
     /* Errors that end the program */                                                              \
     X(TFE_ESYS, -12, "a system call failed")                                                       \
-    X(TFE_ECONFLICT, -16, "somebody else has changed it meanwhile")
+    X(TFE_ECONFLICT, -16, "changed by another writer")
 
 enum tfe_error {
 #define TFE_ERROR_ENUM(name, code, sentence) name = (code),

@@ -19,7 +19,8 @@ const struct tfe_mem heap_mem = {.resize = resize};
 void must_succeed(bool is_made)
 {
     if (!is_made) {
-        (void)fprintf(stderr, "%s: cannot go on: out of memory\n", program_invocation_short_name);
+        (void)fprintf(stderr, "%s: cannot continue: out of memory\n",
+                      program_invocation_short_name);
         exit(EXIT_FAILURE);
     }
 }

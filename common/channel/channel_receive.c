@@ -21,9 +21,10 @@ static void on_eof(struct channel *ch)
     switch (ch->state) {
     case CHANNEL_S_ANSWER:
         if (ch->part_n == 0 && out_queue_is_empty(&ch->out)) {
-            channel_end_later(ch, CHANNEL_UNAUTHORISED,
-                              "the server closed without an answer: it does not accept the token",
-                              0);
+            channel_end_later(
+                ch, CHANNEL_UNAUTHORISED,
+                "the server closed the connection without a response: it does not accept the token",
+                0);
         } else {
             channel_end_later(ch, CHANNEL_EOF, "closed by the peer during the handshake", 0);
         }
@@ -163,7 +164,7 @@ static size_t next_frame(struct channel *ch, const uint8_t *in, size_t n, size_t
         return used - kept;
     }
     if (rc != TFE_EMORE || take == 0) {
-        channel_end_later(ch, CHANNEL_PROTOCOL, "a frame that does not open", 0);
+        channel_end_later(ch, CHANNEL_PROTOCOL, "a frame failed authentication", 0);
     } else if (kept == 0) {
         (void)append_part(ch, in, n, FRAME_CAP);
     }
@@ -209,7 +210,7 @@ static void end_request(struct channel *ch, int rc)
     if (rc == TFE_EAUTH) {
         channel_end_later(ch, CHANNEL_UNAUTHORISED, "wrong token", 0);
     } else {
-        end_handshake(ch, rc, "not this protocol");
+        end_handshake(ch, rc, "the peer does not use this protocol");
     }
 }
 
@@ -273,7 +274,7 @@ static void finish_answer(struct channel *ch)
         return;
     }
     if (rc) {
-        end_handshake(ch, rc, "the answer is not from the server of this token");
+        end_handshake(ch, rc, "the response is not from the server of this token");
         return;
     }
     channel_stop_timer(ch);

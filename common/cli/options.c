@@ -277,7 +277,7 @@ static int walk_command_line(struct walk *w)
             continue;
         }
         if (w->operand < w->argc) {
-            reason_set(w->reason, "%s stands before the option %s; options come first",
+            reason_set(w->reason, "operand %s before option %s (options must come first)",
                        w->argv[w->operand], arg);
             return TFE_EINVAL;
         }

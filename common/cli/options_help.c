@@ -72,7 +72,7 @@ void options_print_help(const struct option_table *table, FILE *out)
             break;
         }
     }
-    (void)fputs("\nEvery option may also come from the environment: --some-name is TFE_SOME_NAME. "
-                "The command line wins.\n",
+    (void)fputs("\nEach option can also be set in the environment: --some-name is TFE_SOME_NAME. "
+                "The command line takes precedence.\n",
                 out);
 }

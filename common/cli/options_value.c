@@ -82,7 +82,7 @@ static int set_flag(void *field, const char *value, struct tfe_reason *reason)
     } else if (strcmp(value, "false") == 0 || strcmp(value, "0") == 0) {
         on = false;
     } else {
-        reason_set(reason, "'%s' is neither true nor false", value);
+        reason_set(reason, "expected true or false, found '%s'", value);
         return TFE_EINVAL;
     }
     memcpy(field, &on, sizeof on);
@@ -101,7 +101,7 @@ static int set_word(const struct option_spec *row, void *field, const char *valu
         struct tfe_reason before = legal;
         reason_set(&legal, "%s%s%s", before.text, i > 0 ? ", " : "", row->words[i]);
     }
-    reason_set(reason, "\"%s\" is none of %s", value, legal.text);
+    reason_set(reason, "expected one of %s, found \"%s\"", legal.text, value);
     return TFE_EINVAL;
 }
 
@@ -113,7 +113,7 @@ static int set_number(const struct option_spec *row, void *field, const char *va
     const bool digits = *value != '\0' && strspn(value, "0123456789") == strlen(value);
     const bool read = digits && options_digits(&at, UINT32_MAX, &number);
     if (!digits) {
-        reason_set(reason, "'%s' is not a whole number", value);
+        reason_set(reason, "expected a non-negative integer, found '%s'", value);
         return TFE_EINVAL;
     }
     const uint64_t max = row->max > 0 ? row->max : UINT32_MAX;

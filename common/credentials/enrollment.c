@@ -114,7 +114,7 @@ static void read_file(struct enrollment *e)
         return;
     }
     if (rc == 0 && !parse_key_text(e)) {
-        reason_set(&reason, "%s holds no key", e->path);
+        reason_set(&reason, "%s does not contain a key", e->path);
         rc = TFE_EINVAL;
     }
     if (rc) {
@@ -129,7 +129,8 @@ static void read_variable(struct enrollment *e)
     if (text) {
         (void)snprintf(e->secrets->text, sizeof(e->secrets->text), "%s", text);
         if (!parse_key_text(e)) {
-            log_warn("agent_key_not_read", LOG_S("reason", ENROLLMENT_VARIABLE " holds no key"));
+            log_warn("agent_key_not_read",
+                     LOG_S("reason", ENROLLMENT_VARIABLE " does not contain a key"));
         }
         secret_mem_wipe_variable(ENROLLMENT_VARIABLE);
     }

@@ -47,8 +47,7 @@ static void add_mount_hint(const char *path, struct tfe_reason *reason)
         ((st.st_mode & 0777) == 0444 || (st.st_mode & 0777) == 0644)) {
         const struct tfe_reason refused = *reason;
         reason_set(reason,
-                   "%.400s; a secret that is mounted needs mode 0400 (Kubernetes: defaultMode, "
-                   "Swarm: mode)",
+                   "%.400s; mount a secret with mode 0400 (Kubernetes: defaultMode, Swarm: mode)",
                    refused.text);
     }
 }
@@ -67,7 +66,7 @@ static int read_token(struct found *found, const char *value, const char *source
         return 0;
     }
     if (strlen(value) >= sizeof found->text) {
-        reason_set(reason, "what %s holds is no token: it is too long", source);
+        reason_set(reason, "invalid token in %s: it is too long", source);
         return TFE_EAUTH;
     }
     strcpy(found->text, value);
@@ -100,7 +99,7 @@ static int read_state_dir_token(const struct join_config *config, struct found *
     static const char order[] = "--token, --token-file, TFE_TOKEN, TFE_TOKEN_FILE";
     char directory[PATH_MAX];
     if (state_dir_find(config->state_dir, directory, reason)) {
-        reason_prefix(reason, "no token: none in %s", order);
+        reason_prefix(reason, "no token in %s", order);
         return TFE_EAUTH;
     }
     struct tfe_reason unreadable = {.text = ""};
@@ -123,13 +122,12 @@ static int read_state_dir_token(const struct join_config *config, struct found *
         add_choice(&names, name);
     }
     if (unreadable.text[0] != '\0') {
-        reason_set(reason, "no token: none in %s, and %s", order, unreadable.text);
+        reason_set(reason, "no token in %s; %s", order, unreadable.text);
     } else {
-        reason_set(
-            reason,
-            "no token: none in %s, and no %s in %s; copy that file from the server's machine "
-            "(tfe-rdzv names it when it starts) and give it with --token-file",
-            order, names.text, directory);
+        reason_set(reason,
+                   "no token in %s, and no %s in %s (copy that file from the server's machine, "
+                   "where tfe-rdzv prints its path at startup, and pass it with --token-file)",
+                   order, names.text, directory);
     }
     return TFE_EAUTH;
 }
@@ -164,7 +162,7 @@ static int find_token(const struct join_config *config, struct token *ret,
         goto wipe;
     }
     if (token_parse(ret, found.text)) {
-        reason_set(reason, "what %s holds is no token (it reads tfe1_ROLE_ and 112 characters)",
+        reason_set(reason, "invalid token in %s: expected tfe1_ROLE_ and 112 characters",
                    found.source.text);
         rc = TFE_EAUTH;
         goto wipe;
@@ -175,8 +173,8 @@ static int find_token(const struct join_config *config, struct token *ret,
         for (unsigned i = 0; i < config->n_roles; i++) {
             add_choice(&words, principal_role_name(config->roles[i]));
         }
-        reason_set(reason, "the token from %s is for the role %s; this needs %s", found.source.text,
-                   principal_role_name(ret->role), words.text);
+        reason_set(reason, "the token from %s has the role %s; the required role is %s",
+                   found.source.text, principal_role_name(ret->role), words.text);
         rc = TFE_EAUTH;
     } else if (expiry.ms != 0 && expiry.ms <= clock_wall().ms && !variable(ENROLLMENT_VARIABLE)) {
         char day[32];
@@ -184,7 +182,7 @@ static int find_token(const struct join_config *config, struct token *ret,
         text_init(&text, day, sizeof day);
         text_add_wall(&text, expiry);
         reason_set(reason,
-                   "the token from %s expired at %s; get a new one from the server's operator",
+                   "the token from %s expired at %s (get a new one from the server's operator)",
                    found.source.text, day);
         rc = TFE_EAUTH;
     }
@@ -203,7 +201,7 @@ static int read_endpoint(const char *text, const char *source, struct join_info 
     if (endpoint_parse(text, ret->host, sizeof ret->host, &ret->port)) {
         const char *colon = strchr(text, ':');
         reason_set(reason, "%s: '%s' is not HOST:PORT%s", source, text,
-                   colon && strchr(colon + 1, ':') ? "; IPv6 is written [ADDRESS]:PORT" : "");
+                   colon && strchr(colon + 1, ':') ? " (write IPv6 as [ADDRESS]:PORT)" : "");
         return TFE_EINVAL;
     }
     return 0;

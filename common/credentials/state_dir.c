@@ -71,14 +71,14 @@ int state_dir_make(const char *dir, bool *ret_is_new, struct tfe_reason *reason)
         }
         path[i] = '\0';
         if (mkdir(path, 0755) != 0 && errno != EEXIST) {
-            reason_errno(reason, "make %s for the state directory", path);
+            reason_errno(reason, "create %s for the state directory", path);
             return TFE_ESYS;
         }
         path[i] = '/';
     }
     *ret_is_new = mkdir(path, 0700) == 0;
     if (!*ret_is_new && errno != EEXIST) {
-        reason_errno(reason, "make the directory %s", path);
+        reason_errno(reason, "create the directory %s", path);
         return TFE_ESYS;
     }
     return 0;
@@ -87,7 +87,7 @@ int state_dir_make(const char *dir, bool *ret_is_new, struct tfe_reason *reason)
 int state_dir_path(char ret[PATH_MAX], const char *dir, const char *name, struct tfe_reason *reason)
 {
     if (!id_is_valid(name)) {
-        reason_set(reason, "%s: that is no name of a file in %s", name, dir);
+        reason_set(reason, "%s is not a valid file name in %s", name, dir);
         return TFE_EINVAL;
     }
     int n = snprintf(ret, PATH_MAX, "%s/%s", dir, name);
@@ -118,12 +118,12 @@ int state_dir_check(const char *path, const struct stat *st, struct tfe_reason *
      * service's group. */
     const mode_t closed = st->st_uid == 0 && !is_dir ? 037 : 077;
     if (st->st_uid != geteuid() && (st->st_uid != 0 || is_dir)) {
-        reason_set(reason, "%s belongs to another user (uid %u): chown it to uid %u", path,
+        reason_set(reason, "%s belongs to another user with uid %u (chown it to uid %u)", path,
                    (unsigned)st->st_uid, (unsigned)geteuid());
         return TFE_EAUTH;
     }
     if ((st->st_mode & closed) != 0) {
-        reason_set(reason, "others may read or change %s: chmod %s it", path,
+        reason_set(reason, "other users can read or change %s (chmod %s it)", path,
                    is_dir ? "700" : "600");
         return TFE_EAUTH;
     }
@@ -171,7 +171,7 @@ static int open_file(const char *path, enum file_kind kind, int *ret, struct tfe
     }
     int rc = 0;
     if (kind != FILE_NAMED_SECRET && !S_ISREG(st.st_mode)) {
-        reason_set(reason, "%s is no regular file", path);
+        reason_set(reason, "%s is not a regular file", path);
         rc = TFE_ESYS;
     } else if (kind != FILE_OWN && !is_its_users(path, &st)) {
         rc = state_dir_check(path, &st, reason);

@@ -36,7 +36,7 @@ enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
     X(nproc, uint32_t, COUNT, SAME, 1, MSG_NPROC_MAX, 1, 6, "1", "nproc-per-node", "N",            \
       "trainers on this node")                                                                     \
     X(max_restarts, uint32_t, COUNT, WISH, 0, 1000000, 3, 7, "3", "max-restarts", "N",             \
-      "number of failures that a job survives")                                                    \
+      "number of failures after which the job restarts")                                           \
     X(gather_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 3000, 8, "3s", "gather",        \
       "TIME", "first start: time to wait for a further node")                                      \
     X(grow_wait_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 60000, 9, "60s",             \
@@ -53,22 +53,22 @@ enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
     X(retry_start, bool, FLAG, FIRST, 0, 1, 0, 28, NULL, "retry-start", NULL,                      \
       "restart even if the first start fails at once in the same way on all ranks")                \
     X(n_ps, uint32_t, COUNT, SAME, 0, MSG_NODES_MAX, 0, 40, "0", "ps", "N",                        \
-      "number of parameter servers, each on a node of its own")                                    \
+      "number of parameter servers, each on a separate node")                                      \
     X(chief, bool, FLAG, SAME, 0, 1, 0, 41, NULL, "chief", NULL,                                   \
-      "the job has a chief on a node of its own")                                                  \
+      "the job has a chief on a separate node")                                                    \
     X(evaluator, bool, FLAG, SAME, 0, 1, 0, 42, NULL, "evaluator", NULL,                           \
-      "the job has an evaluator on a node of its own, outside of the cluster")                     \
+      "the job has an evaluator on a separate node, outside the cluster")                          \
     X(all_workers, bool, FLAG, FIRST, 0, 1, 0, 61, NULL, "all-workers", NULL,                      \
       "the job succeeds with all workers, not with worker 0 alone; no effect with a chief")        \
     X(linger, bool, FLAG, FIRST, 0, 1, 0, 62, NULL, "linger", NULL,                                \
       "after the job's success, other trainers run until they end by themselves")                  \
     X(finish_idle_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 1800000, 65, "30m",        \
       "finish-idle", "TIME",                                                                       \
-      "once another rank has ended well, rank 0 is ended after this time without activity")        \
+      "after another rank has exited with status 0, end rank 0 after this time without activity")  \
     X(require_cluster, bool, FLAG, FIRST, 0, 1, 0, 66, NULL, "require-cluster", NULL,              \
-      "a script that does not use the cluster of its TF_CONFIG fails")                             \
+      "fail a script that does not use the cluster in its TF_CONFIG")                              \
     X(min_running, uint32_t, COUNT, FIRST, 0, MSG_NODES_MAX, 0, 64, "1", "min-running", "N",       \
-      "with --ps: a running epoch goes on while this many workers are left")
+      "with --ps: a running epoch continues while at least this many workers remain")
 #define JOB_SPEC_FIELDS(X)                                                                         \
     X(min_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 4, NULL)                              \
     X(max_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 5, NULL)                              \

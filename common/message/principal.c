@@ -73,7 +73,7 @@ static const char *role_fault(const struct principal *by, enum tfe_msg_type type
     if (sender == SENDER_O) {
         return by->role == PRINCIPAL_ADMIN
                    ? NULL
-                   : "an observer's token does not allow this, it takes an admin's";
+                   : "an observer's token does not allow this (use an admin's token)";
     }
     return sender == SENDER_Q ? NULL : "this token does not allow an agent's messages";
 }
@@ -86,7 +86,7 @@ const char *principal_fault(const struct principal *by, enum tfe_msg_type type, 
     }
     if (!job) {
         return is_about_one_job(type) ? NULL
-                                      : "this token is for some jobs only, it takes one for all";
+                                      : "this token is limited to some jobs (use one for all jobs)";
     }
     return scope_has(by->scope, job) ? NULL : "this token is not for that job";
 }

@@ -212,7 +212,7 @@ static void on_silent(void *ctx, struct channel *ch)
     struct client *c = ctx;
     if (c->is_sent || c->orphan != NO_ORPHAN) {
         channel_free(ch);
-        retry(c, "it does not answer");
+        retry(c, "no response from the server");
     }
 }
 
@@ -275,9 +275,9 @@ static void send_first(struct client *c)
         channel_expect(c->channel, c->config.silence_ms);
     } else if (rc == TFE_EINVAL) {
         end_first(c, CLIENT_REFUSED, REFUSAL_BAD_REQUEST,
-                  "a name is longer than it may be, or has characters that it may not have");
+                  "a name is too long or contains invalid characters");
     } else if (!channel_ends_itself(rc)) {
-        end_first(c, CLIENT_FAILED, 0, "the question cannot be sent");
+        end_first(c, CLIENT_FAILED, 0, "cannot send the request");
     }
 }
 
@@ -292,8 +292,8 @@ static void on_turn(evutil_socket_t fd, short what, void *ctx)
     }
     if (c->is_rejected) {
         end_first(c, CLIENT_UNAUTHORISED, REFUSAL_NOT_AUTHORISED,
-                  "not authorised: the server does not accept this token; it may belong to "
-                  "another server, or have expired");
+                  "not authorised: the server does not accept this token (it may belong to another "
+                  "server, or have expired)");
     } else if (!c->channel) {
         if (!event_pending(c->retry, EV_TIMEOUT, NULL)) {
             dial(c);

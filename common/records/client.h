@@ -76,6 +76,6 @@ bool client_is_order(enum tfe_msg_type request);
 void client_free(struct client *c);
 
 /* Sentence for a response that does not match its request. */
-#define CLIENT_UNEXPECTED_SENTENCE "the server answered with a message that makes no sense here"
+#define CLIENT_UNEXPECTED_SENTENCE "unexpected response from the server"
 
 #endif

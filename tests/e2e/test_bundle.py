@@ -360,7 +360,7 @@ def test_what_is_no_bundle_of_ours_is_never_unpacked(server, fleet, ctl, tmp_pat
         assert answer == "DONE"
         assert order(one, "SUBMIT", spec(f"bad{i}", "sh", "-c", "true", source={"bundle": digest}, backoff_limit=0)) == "DONE"
         job = pool.wait_state(f"bad{i}", "failed")
-        assert "this is no bundle" in json.dumps(job), job
+        assert "not a bundle" in json.dumps(job), job
     assert not (tmp_path.parent / "out").exists() and not pathlib.Path("/tmp/out").exists()
 
 

@@ -116,4 +116,4 @@ def test_token_for_some_jobs_does_not_see_the_demand(server, token, ctl):
     server()
     scoped = token("--role=observer", "--job=team-*")
     done = ctl("demand", "--token", scoped)
-    assert done.returncode == 77 and "some jobs only" in done.stderr
+    assert done.returncode == 77 and "limited to some jobs" in done.stderr

@@ -105,10 +105,10 @@ def test_what_an_operator_types_is_hidden_too(server):
 
 
 @pytest.mark.parametrize("name, mode, owner, sentence", [
-    (".", 0o755, 0, "others may read or change {}: chmod 700 it"),
-    ("server.key", 0o640, NOBODY, "{} belongs to another user (uid 65534): chown it to uid 0"),
-    ("server.key", 0o644, 0, "others may read or change {}: chmod 600 it"),
-    ("admin.token", 0o604, 0, "others may read or change {}: chmod 600 it")])
+    (".", 0o755, 0, "other users can read or change {} (chmod 700 it)"),
+    ("server.key", 0o640, NOBODY, "{} belongs to another user with uid 65534 (chown it to uid 0)"),
+    ("server.key", 0o644, 0, "other users can read or change {} (chmod 600 it)"),
+    ("admin.token", 0o604, 0, "other users can read or change {} (chmod 600 it)")])
 def test_a_server_does_not_start_on_secrets_that_others_hold(server, state_dir, name, mode, owner, sentence):
     if owner and os.geteuid() != 0:
         pytest.skip("needs root")
@@ -148,7 +148,7 @@ def test_the_servers_key_may_be_lent_by_the_service_manager(server, fleet, ctl, 
     s.stop()
     (lent / "server.key").chmod(0o444)
     s = server(ready=False, env=env)
-    assert s.process.wait(30) == 1 and f"others may read or change {lent}/server.key" in s.log.read_text()
+    assert s.process.wait(30) == 1 and f"other users can read or change {lent}/server.key" in s.log.read_text()
     (lent / "server.key").unlink()  # credentials of other programs are ignored
     s = server(env=env)
     assert (state_dir / "server.key").exists() and s.token("agent") != token

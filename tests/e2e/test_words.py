@@ -216,7 +216,7 @@ def test_who_may_not_come_in_is_told_why(server, fleet, ctl):
     for options, code, words in [
             (("--nnodes=2:2",), 2, "job j was opened with --nnodes=1:1"),
             (("--token", scoped), 77, "not_authorised"),
-            (("--token", "tfe1_agent_" + "A" * 112), 77, "is no token")]:
+            (("--token", "tfe1_agent_" + "A" * 112), 77, "invalid token")]:
         agent = fleet.start("--job=j", *options)
         assert agent.wait() == code, agent.stderr()
         assert words in agent.stderr(), agent.stderr()

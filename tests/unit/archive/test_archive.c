@@ -224,7 +224,7 @@ TEST(archive, there_is_one_form_of_a_header_and_all_else_is_refused)
     assert_int_equal(judge(TAR_BLOCK, 'y', 4 * TAR_BLOCK, &reason), 0);
     for (size_t at = 0; at < TAR_BLOCK; at++) { /* mode, owner, time, kind, links, devices, … */
         assert_int_equal(judge(at, 0xa5, 4 * TAR_BLOCK, &reason), TFE_EPROTO);
-        assert_non_null(strstr(reason.text, "no bundle"));
+        assert_non_null(strstr(reason.text, "not a bundle"));
     }
     /* Padding of the file. */
     assert_int_equal(judge(TAR_BLOCK + 1, 1, 4 * TAR_BLOCK, &reason), TFE_EPROTO);
@@ -266,7 +266,7 @@ TEST(archive, a_bomb_is_left_alone_before_it_is_large)
     struct bytes packed = squeeze(plain, size);
     assert_true(packed.n < 64 * 1024);
     assert_int_equal(read_back(packed, 4096, &shown, &reason), TFE_ETOOBIG);
-    assert_non_null(strstr(reason.text, "500 times itself"));
+    assert_non_null(strstr(reason.text, "500 times its size"));
     assert_true(shown.bytes < size / 2);
     free(packed.v);
     free(plain);

@@ -182,8 +182,8 @@ TEST(options, flags_take_a_value_behind_an_equals_sign_only)
     assert_int_equal(PARSE("--json", "false").operand, 2);
     assert_true(PARSE("-js").s.no_standby);
     assert_int_equal(PARSE("-jn3").s.nproc, 3);
-    assert_refused(PARSE("--json=maybe"), "--json: 'maybe' is neither true nor false");
-    assert_refused(PARSE("--json="), "--json: '' is neither true nor false");
+    assert_refused(PARSE("--json=maybe"), "--json: expected true or false, found 'maybe'");
+    assert_refused(PARSE("--json="), "--json: expected true or false, found ''");
 }
 
 TEST(options, dash_and_underscore_are_the_same_in_names)
@@ -234,7 +234,7 @@ TEST(options, operands_come_last_where_the_table_collects_them)
     assert_int_equal(o.rc, 0);
     assert_int_equal(o.operand, 1);
     assert_refused(parse_with(&collecting, (const char *const[]){"x", "a", "--json", NULL}),
-                   "a stands before the option --json; options come first");
+                   "operand a before option --json (options must come first)");
 }
 
 TEST(options, help_and_version_work_whatever_else_is_said)
@@ -284,9 +284,9 @@ TEST(options, ranges_include_their_ends)
     assert_refused(PARSE("--nproc-per-node=65"), "--nproc-per-node: 65 is not between 1 and 64");
     assert_refused(PARSE("--port=99999999999999999999"),
                    "--port: 99999999999999999999 is not between 0 and 65535");
-    assert_refused(PARSE("--port=-1"), "--port: '-1' is not a whole number");
-    assert_refused(PARSE("--port=0x10"), "--port: '0x10' is not a whole number");
-    assert_refused(PARSE("--port="), "--port: '' is not a whole number");
+    assert_refused(PARSE("--port=-1"), "--port: expected a non-negative integer, found '-1'");
+    assert_refused(PARSE("--port=0x10"), "--port: expected a non-negative integer, found '0x10'");
+    assert_refused(PARSE("--port="), "--port: expected a non-negative integer, found ''");
     assert_int_equal(PARSE("--fence=5m").s.fence_ms, 300000);
     assert_refused(PARSE("--fence=2999ms"), "--fence: 2999ms is not between 3s and 5m");
     assert_refused(PARSE("--fence=301"), "--fence: 301 is not between 3s and 5m");
@@ -317,7 +317,8 @@ TEST(options, the_environment_stands_between_fallback_and_command_line)
     assert_string_equal(PARSE_NOTHING().s.job, "own");
     assert_string_equal(PARSE("--rdzv-id=cl").s.job, "cl");
     assert_int_equal(setenv("TFE_PORT", "x", 1), 0);
-    assert_refused(PARSE_NOTHING(), "environment variable TFE_PORT: 'x' is not a whole number");
+    assert_refused(PARSE_NOTHING(),
+                   "environment variable TFE_PORT: expected a non-negative integer, found 'x'");
     const char *const names[] = {"TFE_NPROC_PER_NODE", "TFE_RDZV_ID", "TFE_JSON",
                                  "TFE_LOG_DIR",        "TFE_PORT",    "TFE_NODE_RANK",
                                  "TFE_NO_SUCH_THING",  "TFE_JOB"};
@@ -359,8 +360,8 @@ TEST(options, help_has_a_line_for_each_that_is_not_hidden)
                         "  -h, --help              show this text and exit\n"
                         "      --version           show the version and exit\n"
                         "\nTIME is a number of seconds, or has a unit: 500ms, 10s, 2m, 1h, 1d.\n"
-                        "\nEvery option may also come from the environment: --some-name is "
-                        "TFE_SOME_NAME. The command line wins.\n");
+                        "\nEach option can also be set in the environment: --some-name is "
+                        "TFE_SOME_NAME. The command line takes precedence.\n");
     free(text);
 }
 

@@ -182,16 +182,16 @@ TEST_IN(join, a_file_that_others_may_read_is_refused)
     } cases[] = {
         {0600, 0, NULL},
         {0440, 0, NULL}, /* owned by root and readable by a service's group */
-        {0460, 0, "others may read or change %s: chmod 600 it"},
-        {0604, 0, "others may read or change %s: chmod 600 it"},
+        {0460, 0, "other users can read or change %s (chmod 600 it)"},
+        {0604, 0, "other users can read or change %s (chmod 600 it)"},
         {0644, 0,
-         "others may read or change %s: chmod 600 it; a secret that is mounted needs mode 0400 "
+         "other users can read or change %s (chmod 600 it); mount a secret with mode 0400 "
          "(Kubernetes: defaultMode, Swarm: mode)"},
         {0444, 0,
-         "others may read or change %s: chmod 600 it; a secret that is mounted needs mode 0400 "
+         "other users can read or change %s (chmod 600 it); mount a secret with mode 0400 "
          "(Kubernetes: defaultMode, Swarm: mode)"},
-        {0444, 12345, "%s belongs to another user (uid 12345): chown it to uid 0"},
-        {0600, 12345, "%s belongs to another user (uid 12345): chown it to uid 0"},
+        {0444, 12345, "%s belongs to another user with uid 12345 (chown it to uid 0)"},
+        {0600, 12345, "%s belongs to another user with uid 12345 (chown it to uid 0)"},
     };
     struct join_config wish = agent_wish();
     if (geteuid() != 0) {
@@ -267,11 +267,12 @@ TEST_IN(join, a_missing_token_says_where_it_looked_and_how_to_get_one)
     struct tfe_reason reason;
     char want[PATH_MAX];
     assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
-    (void)snprintf(want, sizeof want,
-                   "no token: none in --token, --token-file, TFE_TOKEN, TFE_TOKEN_FILE, and no "
-                   "agent.token in %s; copy that file from the server's machine (tfe-rdzv names it "
-                   "when it starts) and give it with --token-file",
-                   directory);
+    (void)snprintf(
+        want, sizeof want,
+        "no token in --token, --token-file, TFE_TOKEN, TFE_TOKEN_FILE, and no agent.token in "
+        "%s (copy that file from the server's machine, where tfe-rdzv prints its path at "
+        "startup, and pass it with --token-file)",
+        directory);
     assert_string_equal(reason.text, want);
     wish.roles[1] = PRINCIPAL_ADMIN;
     wish.n_roles = 2;
@@ -292,7 +293,7 @@ TEST_IN(join, a_place_that_was_named_and_is_bad_is_not_passed_over)
                         "directory");
     wish.token = strcpy(given, "tfe1_agent_nonsense");
     assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
-    assert_non_null(strstr(reason.text, "what --token holds is no token"));
+    assert_non_null(strstr(reason.text, "invalid token in --token"));
     assert_null(strstr(reason.text, "nonsense"));
     static char huge[4096];
     memset(huge, 'a', sizeof huge - 1);
@@ -308,12 +309,12 @@ TEST_IN(join, the_wrong_role_and_an_expired_token_are_told)
     wish.token = strcpy(given, token_text(PRINCIPAL_OBSERVER, 1, (struct tfe_wall){0}));
     assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
     assert_string_equal(reason.text,
-                        "the token from --token is for the role observer; this needs agent");
+                        "the token from --token has the role observer; the required role is agent");
     wish.token = strcpy(given, token_text(PRINCIPAL_AGENT, 1, (struct tfe_wall){86400000}));
     assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
     assert_string_equal(reason.text,
-                        "the token from --token expired at 1970-01-02 00:00:00 UTC; get a new "
-                        "one from the server's operator");
+                        "the token from --token expired at 1970-01-02 00:00:00 UTC (get a new "
+                        "one from the server's operator)");
     const struct tfe_wall later = {clock_wall().ms + 3600000};
     wish.token = strcpy(given, token_text(PRINCIPAL_AGENT, 7, later));
     assert_int_equal(found_mark(&wish), 7);

@@ -226,5 +226,5 @@ TEST_IN(state_dir, reading_tells_absent_too_large_and_unreadable_apart)
     assert_non_null(strstr(reason.text, "longer than 3 bytes"));
     assert_memory_equal(text, "\0\0\0\0", 4);
     assert_int_equal(state_dir_read(directory, text, sizeof text, &reason), TFE_ESYS);
-    assert_non_null(strstr(reason.text, "is no regular file"));
+    assert_non_null(strstr(reason.text, "is not a regular file"));
 }

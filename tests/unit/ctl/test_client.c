@@ -231,7 +231,7 @@ TEST_IN(client, reconnects_if_the_server_is_silent_during_a_request)
     pass(4999);
     assert_int_equal(f.waited, 0);
     pass(1);
-    assert_string_equal(f.reason, "it does not answer");
+    assert_string_equal(f.reason, "no response from the server");
     UNTIL(!f.w.server.ch);
     pass(250);
     established();

@@ -29,7 +29,7 @@ TEST(principal, a_message_is_its_senders_alone)
 
     assert_null(principal_fault(&observer, MSG_STATUS, "j"));
     assert_string_equal(principal_fault(&observer, MSG_CANCEL, "j"),
-                        "an observer's token does not allow this, it takes an admin's");
+                        "an observer's token does not allow this (use an admin's token)");
     assert_string_equal(principal_fault(&observer, MSG_JOIN, "j"),
                         "this token does not allow an agent's messages");
 
