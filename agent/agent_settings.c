@@ -61,8 +61,9 @@ static int parse_nproc(void *nproc, const char *value, struct tfe_reason *reason
         return options_set_value(&number, nproc, value, reason);
     }
     if (n == 0) {
-        reason_set(reason,
-                   "\"gpu\": this machine has no /dev/nvidia*, or CUDA_VISIBLE_DEVICES hides all");
+        reason_set(
+            reason,
+            "\"gpu\": no GPU found (there is no /dev/nvidia*, or CUDA_VISIBLE_DEVICES hides all)");
         return TFE_EINVAL;
     }
     *(uint32_t *)nproc = n < MSG_NPROC_MAX ? n : MSG_NPROC_MAX;
@@ -75,7 +76,7 @@ static int parse_grow(void *spec, const char *value, struct tfe_reason *reason)
     bool is_never = strcmp(value, "never") == 0;
     bool is_now = strcmp(value, "now") == 0;
     if (!is_never && !is_now && strcmp(value, "auto") != 0) {
-        reason_set(reason, "\"%s\" is none of auto, now, never", value);
+        reason_set(reason, "expected auto, now or never, found \"%s\"", value);
         return TFE_EINVAL;
     }
     ret->no_grow = is_never;
@@ -95,7 +96,7 @@ static int parse_role(void *config, const char *value, struct tfe_reason *reason
         }
     }
     if (!ret->has_role && strcmp(value, "any") != 0) {
-        reason_set(reason, "\"%s\" is none of any, chief, worker, ps, evaluator", value);
+        reason_set(reason, "expected any, chief, worker, ps or evaluator, found \"%s\"", value);
         return TFE_EINVAL;
     }
     return 0;
@@ -121,8 +122,8 @@ static int parse_restart_policy(void *policies, const char *value, struct tfe_re
         }
         if (!is_known) {
             reason_set(reason,
-                       "\"%s\" is neither OnFailure, Never, Always, ExitCode nor a list of "
-                       "ROLE:POLICY separated by commas",
+                       "expected OnFailure, Never, Always, ExitCode or a comma-separated list of "
+                       "ROLE:POLICY, found \"%s\"",
                        value);
             return TFE_EINVAL;
         }
@@ -135,7 +136,7 @@ static int parse_restart_policy(void *policies, const char *value, struct tfe_re
 static int parse_job(void *job, const char *value, struct tfe_reason *reason)
 {
     if (id_set(job, value)) {
-        reason_set(reason, "\"%s\" is no job name: " TFE_ID_RULE, value);
+        reason_set(reason, "\"%s\" is not a valid job name: expected " TFE_ID_RULE, value);
         return TFE_EINVAL;
     }
     return 0;
@@ -145,7 +146,7 @@ static int parse_job(void *job, const char *value, struct tfe_reason *reason)
 static int parse_id(void *name, const char *value, struct tfe_reason *reason)
 {
     if (!id_is_valid(value)) {
-        reason_set(reason, "\"%s\" is no valid name: " TFE_ID_RULE, value);
+        reason_set(reason, "\"%s\" is not a valid name: expected " TFE_ID_RULE, value);
         return TFE_EINVAL;
     }
     *(const char **)name = value;
@@ -156,7 +157,7 @@ static int parse_address(void *settings, const char *value, struct tfe_reason *r
 {
     struct agent_settings *s = settings;
     if (endpoint_parse(value, s->address_host, sizeof(s->address_host), &s->address_port)) {
-        reason_set(reason, "\"%s\" is not HOST or HOST:PORT", value);
+        reason_set(reason, "expected HOST or HOST:PORT, found \"%s\"", value);
         return TFE_EINVAL;
     }
     s->agent.fixed_ports = s->address_port != 0;
@@ -190,13 +191,13 @@ static int parse_checkpoint_dir(void *dir, const char *value, struct tfe_reason 
 {
     if (strstr(value, "://")) {
         reason_set(reason,
-                   "\"%s\" is no directory of this machine; a script that saves there can report "
-                   "its checkpoints itself, on TFE_SOCKET",
+                   "\"%s\" is not a local directory (a script that saves there can report its "
+                   "checkpoints on TFE_SOCKET)",
                    value);
         return TFE_EINVAL;
     }
     if (strlen(value) >= PATH_MAX) {
-        reason_set(reason, "it is longer than a path may be");
+        reason_set(reason, "the path is too long");
         return TFE_EINVAL;
     }
     *(const char **)dir = value;
@@ -215,11 +216,10 @@ static int parse_label(void *labels, const char *value, struct tfe_reason *reaso
             is_valid = (unsigned char)at[i] > 0x20 && at[i] != 0x7f;
         }
         if (!is_valid || ret->n == MSG_POOL_LABELS_MAX) {
-            reason_set(
-                reason,
-                "expected KEY=VALUE of at most %u visible characters, without '@' in front, %u "
-                "times at most",
-                MSG_POOL_LABEL_MAX, MSG_POOL_LABELS_MAX);
+            reason_set(reason,
+                       "expected KEY=VALUE of at most %u visible characters, not beginning with "
+                       "'@', at most %u times",
+                       MSG_POOL_LABEL_MAX, MSG_POOL_LABELS_MAX);
             return TFE_EINVAL;
         }
         memcpy(ret->text[ret->n], at, n);
@@ -251,8 +251,10 @@ static int parse_log_max_bytes(void *max_bytes, const char *value, struct tfe_re
 {
     uint64_t bytes;
     if (!read_size(value, LOG_BYTES_MAX, &bytes) || (bytes && bytes < LOG_BYTES_MIN)) {
-        reason_set(reason, "\"%s\" is no size: bytes, or with K, M or G behind; at least 4K, or 0",
-                   value);
+        reason_set(
+            reason,
+            "expected a number of bytes, or of K, M or G, of at least 4K, or 0; found \"%s\"",
+            value);
         return TFE_EINVAL;
     }
     *(uint64_t *)max_bytes = bytes;
@@ -264,7 +266,8 @@ static int parse_state_memory(void *limit, const char *value, struct tfe_reason 
     if (strcmp(value, "auto") == 0) {
         *(uint64_t *)limit = STATE_MEMORY_AUTO;
     } else if (!read_size(value, INT64_MAX, limit)) {
-        reason_set(reason, "\"%s\" is no size: bytes, or with K, M or G behind, 0, or auto", value);
+        reason_set(reason, "expected a number of bytes, or of K, M or G, or auto; found \"%s\"",
+                   value);
         return TFE_EINVAL;
     }
     return 0;
@@ -311,7 +314,8 @@ static const struct option_spec specs[] = {
     FLAG("pool", pool, "wait for submitted jobs and work for them; takes no SCRIPT"),
     PARSE_FIELD("label", labels, parse_label, "K=V", NULL,
                 "with --pool: property that jobs may require, such as gpu=a100; may be repeated"),
-    NUMBER("slots", slots, "N", 1, 64, "1", "with --pool: number of nodes that this machine is"),
+    NUMBER("slots", slots, "N", 1, 64, "1",
+           "with --pool: number of nodes that this machine provides"),
     TIME("idle-exit", idle_exit_ms, 0, MSG_DURATION_MAX_MS, "0",
          "with --pool: leave once no job has needed this node for this time; 0: stay"),
     NUMBER("floor", floor, "N", 0, MSG_NODES_MAX, "0",
@@ -322,7 +326,7 @@ static const struct option_spec specs[] = {
     WORD("runtime", runtime, runtimes, "ENGINE", "none",
          "with --pool and --trainer-user: engine for jobs' images: podman, docker, or none"),
     TEXT("runtime-options", runtime_options, "OPTIONS", NULL,
-         "with --runtime: further options of its run, separated by blanks: '--gpus all'"),
+         "with --runtime: further options of the run command, separated by blanks: '--gpus all'"),
     TEXT("token-file", token_file, "FILE", NULL,
          "file with the join token (default: the state directory's agent.token)"),
     TEXT("token", token, "TOKEN", NULL,
@@ -334,7 +338,7 @@ static const struct option_spec specs[] = {
           "address at which peers reach this node's trainers (default: its address towards the "
           "server)"),
     PARSE_FIELD("node-name", agent.node_name, parse_id, "LABEL", NULL,
-                "label for people (default: the host name)"),
+                "label shown to users (default: the host name)"),
     TIME("monitor-interval", agent.monitor_interval_ms, 100, OPTION_DAY_MS, NULL,
          "maximum time between two renewals of the lease (default: a third of it)"),
     FLAG("new-run", agent.new_run, "if the job is over, begin its next run"),
@@ -345,7 +349,7 @@ static const struct option_spec specs[] = {
     TIME("exit-grace", agent.exit_grace_ms, 0, OPTION_DAY_MS, "60s",
          "time for this node's other trainers to end after the first has ended well"),
     TIME("join-timeout", agent.join_timeout_ms, 100, MSG_DURATION_MAX_MS, "600s",
-         "give up when the server was not reached for this time"),
+         "exit if the server cannot be reached for this time"),
     PARSE_FIELD(
         "notice", notice, notice_selection_parse, "SOURCES", "auto",
         "sources of preemption notices: auto, none, or aws,gce,azure,file:PATH,cmd:COMMAND"),
@@ -354,10 +358,10 @@ static const struct option_spec specs[] = {
     PARSE_FIELD("notice-signal", notice, notice_selection_signal, "SIGNAL", NULL,
                 "a further signal that is a notice, for example USR1 from Slurm's --signal"),
     TIME("preempt-grace", agent.preempt_grace_ms, 0, OPTION_DAY_MS, "30s",
-         "time that this machine exists after SIGTERM or a notice that names no time"),
+         "time that this machine has left after SIGTERM or a notice without a time"),
     PARSE_FIELD("check", checks, parse_check, "COMMAND", NULL,
-                "run by sh before this node is ready, and again after a trainer has failed here: a "
-                "status other than 0 keeps it out; may be repeated"),
+                "command that sh runs before this node is ready and after a trainer has failed "
+                "here: a nonzero status keeps the node out; may be repeated"),
     TEXT("python", python, "PROGRAM", NULL,
          "interpreter of the script (default: $PYTHON_EXEC, else of the agent's venv, else "
          "python3)"),

@@ -71,7 +71,7 @@ static void on_ended(void *ctx, const struct child_process_result *result)
         snprintf(text, sizeof text, "exit status %d of: %.200s", WEXITSTATUS(result->status),
                  h->config.checks->v[h->next]);
     } else {
-        snprintf(text, sizeof text, "ended by a signal: %.200s", h->config.checks->v[h->next]);
+        snprintf(text, sizeof text, "killed by a signal: %.200s", h->config.checks->v[h->next]);
     }
     finish(h, text);
 }

@@ -95,34 +95,35 @@ static void stop_sentence(const struct msg_stop *stop, char ret[MSG_SENTENCE_MAX
     }
     switch (stop->cause) {
     case CAUSE_NODE_LOST:
-        what = "was lost (killed, crashed or cut off); what trainers print of it is a consequence";
+        what = "was lost (killed, crashed or cut off); related errors of trainers are consequences";
         break;
     case CAUSE_TRAINER_FAILED:
         what = "had a trainer that failed; different errors of other trainers are consequences";
         break;
     case CAUSE_JOINED:
-        what = "came, and the job grows";
+        what = "joined, and the job grows";
         break;
     case CAUSE_DRAINED:
-        what = "is taken out by an operator";
+        what = "is drained by an operator";
         break;
     case CAUSE_PREEMPTED:
-        what = "is about to go away";
+        what = "is about to be preempted";
         break;
     case CAUSE_RESIZED:
         snprintf(ret, MSG_SENTENCE_MAX, "an operator has changed the job's size");
         return;
     case CAUSE_SERVER_LOST:
-        snprintf(ret, MSG_SENTENCE_MAX, "the server was away, and trainers were ended meanwhile");
+        snprintf(ret, MSG_SENTENCE_MAX,
+                 "the server was unreachable, and trainers were stopped meanwhile");
         return;
     case CAUSE_INTERRUPTED:
-        what = "was ended by somebody at its terminal (Ctrl-C)";
+        what = "was stopped at its terminal (Ctrl-C)";
         break;
     case CAUSE_SUSPENDED:
         snprintf(ret, MSG_SENTENCE_MAX, "an operator has suspended the job");
         return;
     case CAUSE_REASSIGNED:
-        what = "is given to another job";
+        what = "is reassigned to another job";
         break;
     case CAUSE_START:
         break;
@@ -130,7 +131,7 @@ static void stop_sentence(const struct msg_stop *stop, char ret[MSG_SENTENCE_MAX
     if (what) {
         snprintf(ret, MSG_SENTENCE_MAX, "%s %s", who, what);
     } else {
-        snprintf(ret, MSG_SENTENCE_MAX, "the server says so");
+        snprintf(ret, MSG_SENTENCE_MAX, "requested by the server");
     }
 }
 
@@ -165,7 +166,7 @@ void job_log_event(struct job_log *l, const struct agent_event *event)
     if (event->type == AGENT_DISCONNECTED && event->lost.how == AGENT_LINK_UNREACHABLE &&
         !l->server_spoke) {
         char sentence[MSG_SENTENCE_MAX];
-        snprintf(sentence, sizeof sentence, "no server at %s yet: %s", l->endpoint,
+        snprintf(sentence, sizeof sentence, "cannot reach the server at %s: %s", l->endpoint,
                  event->lost.reason ? event->lost.reason : "no answer");
         job_log_waiting(l, sentence, 0, l->join_timeout_ms);
     } else if (event->type == AGENT_TRAINER_EXITED && !l->is_sweeping && event->end.tail &&
@@ -214,8 +215,9 @@ void job_log_end(const struct job_log *l, int code, const char *sentence, bool h
         stdio_print_message("tfe-agent", text);
     }
     if (l->job_was_over && isatty(STDERR_FILENO)) {
-        stdio_print_message("tfe-agent",
-                            has_run_key ? "nothing was run; another --run KEY begins the next run"
-                                        : "nothing was run; --new-run runs it again");
+        stdio_print_message(
+            "tfe-agent",
+            has_run_key ? "nothing ran: this run is over (use another --run KEY for the next run)"
+                        : "nothing ran: the job is over (use --new-run to run it again)");
     }
 }

@@ -59,7 +59,7 @@ static int check_address(const struct agent_settings *settings, struct tfe_reaso
     struct addrinfo *found = NULL;
     int rc = getaddrinfo(settings->address_host, NULL, NULL, &found);
     if (rc) {
-        reason_set(reason, "--address: %s does not resolve: %s", settings->address_host,
+        reason_set(reason, "--address: cannot resolve %s: %s", settings->address_host,
                    gai_strerror(rc));
         return TFE_EINVAL;
     }
@@ -70,7 +70,8 @@ static int check_address(const struct agent_settings *settings, struct tfe_reaso
     }
     freeaddrinfo(found);
     if (!is_v4) {
-        reason_set(reason, "--address: %s is no IPv4 address, and TensorFlow listens on IPv4 only",
+        reason_set(reason,
+                   "--address: %s is not an IPv4 address, and TensorFlow listens on IPv4 only",
                    settings->address_host);
     }
     return is_v4 ? 0 : TFE_EINVAL;
@@ -90,9 +91,10 @@ static int check_role(const struct agent_settings *settings, struct tfe_reason *
         [TASK_EVALUATOR] = {c->spec.evaluator, "--evaluator"},
     };
     if (c->has_role && !of[c->role].has) {
-        reason_set(reason,
-                   "--role %s: the job has none without %s, which all its agents have to give",
-                   msg_task_name(c->role), of[c->role].option);
+        reason_set(
+            reason,
+            "--role %s: the job has no such role without %s (set it for all agents of the job)",
+            msg_task_name(c->role), of[c->role].option);
         return TFE_EINVAL;
     }
     return 0;
@@ -103,13 +105,12 @@ static int check_min_running(const struct agent_settings *settings, struct tfe_r
 {
     const struct job_spec *spec = &settings->agent.spec;
     if (spec->min_running > 1 && spec->n_ps == 0) {
-        reason_set(reason,
-                   "--min-running %u: a job without ps ends its epoch with any worker (--ps N)",
+        reason_set(reason, "--min-running %u: requires parameter servers (--ps N)",
                    spec->min_running);
         return TFE_EINVAL;
     }
     if (spec->min_running > spec->min_nodes) {
-        reason_set(reason, "--min-running %u: an epoch may begin with %u %s (--nnodes)",
+        reason_set(reason, "--min-running %u: exceeds the minimum of %u %s (--nnodes)",
                    spec->min_running, spec->min_nodes, spec->min_nodes == 1 ? "worker" : "workers");
         return TFE_EINVAL;
     }
@@ -240,7 +241,8 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
         return fail(rc == TFE_ENOENT ? AGENT_EXIT_NOT_FOUND : AGENT_EXIT_USAGE, &reason);
     }
     if (settings->default_ps && !command.is_python) {
-        reason_set(&reason, "--default-ps: %s is no Python script, and a ps needs an interpreter",
+        reason_set(&reason,
+                   "--default-ps: %s is not a Python script (a ps needs a Python interpreter)",
                    operands[0]);
         command_done(&command);
         return fail(AGENT_EXIT_USAGE, &reason);

@@ -152,7 +152,7 @@ static void on_import_timer(evutil_socket_t fd, short what, void *ctx)
         const char *modules = r->options->settings->standby.preload;
         char sentence[MSG_SENTENCE_MAX];
         snprintf(sentence, sizeof sentence, "importing %s",
-                 modules ? modules : "what the script needs, which takes seconds with TensorFlow");
+                 modules ? modules : "the script's modules (TensorFlow takes seconds)");
         job_log_waiting(&r->log, sentence, (uint32_t)((clock_us() - r->import_since_us) / 1000), 0);
         timer_after(r->import_timer, IMPORT_SAY_MS);
     }
@@ -639,10 +639,10 @@ static void print_begun(const struct runner *r)
 {
     char text[ENDPOINT_TEXT_MAX + 2 * TFE_ID_MAX + 128];
     if (!r->options->settings->handover && isatty(STDERR_FILENO)) {
-        (void)snprintf(text, sizeof text,
-                       "%s asks %s for a place in job %s; Ctrl-C leaves it again, tfe-ctl watch "
-                       "shows it",
-                       r->node_name.text, r->log.endpoint, r->config.job.text);
+        (void)snprintf(
+            text, sizeof text,
+            "%s connects to %s to join job %s (Ctrl-C leaves the job; tfe-ctl watch shows it)",
+            r->node_name.text, r->log.endpoint, r->config.job.text);
         stdio_print_message("tfe-agent", text);
     }
 }

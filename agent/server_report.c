@@ -437,7 +437,8 @@ struct report *report_new(const struct report_options *options)
                                          .ctx = r};
     if (worker_start(&config, &r->worker) != 0) {
         r->worker = NULL;
-        log_info("machine_not_known", LOG_S("reason", "no thread to look at it"));
+        log_info("machine_not_known",
+                 LOG_S("reason", "cannot start the thread that inspects the machine"));
     }
     return r;
 }

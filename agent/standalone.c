@@ -73,20 +73,21 @@ int standalone_check(const struct agent_settings *s, struct tfe_reason *reason)
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (others[i].is_given) {
-            reason_set(reason, "--standalone starts a server of its own: it does not go with --%s",
+            reason_set(reason,
+                       "--standalone starts a private server and cannot be combined with --%s",
                        others[i].option);
             return TFE_EINVAL;
         }
     }
     if (s->agent.spec.max_nodes > 1) {
         reason_set(reason,
-                   "--standalone is for this machine alone: it does not go with --nnodes=%u:%u",
+                   "--standalone uses this machine only and cannot be combined with --nnodes=%u:%u",
                    s->agent.spec.min_nodes, s->agent.spec.max_nodes);
         return TFE_EINVAL;
     }
     if (s->agent.spec.chief || s->agent.spec.evaluator || s->agent.spec.n_ps > 0) {
-        reason_set(reason, "--standalone is for one node: it does not go with --ps, --chief or "
-                           "--evaluator, which are nodes of their own");
+        reason_set(reason, "--standalone uses one node only and cannot be combined with --ps, "
+                           "--chief or --evaluator");
         return TFE_EINVAL;
     }
     return 0;
@@ -181,10 +182,10 @@ static void set_end_reason(struct standalone *s, struct tfe_reason *reason)
     (void)waitpid(s->pid, &status, 0);
     process_forget(s);
     if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND) {
-        reason_set(reason, "--standalone: there is no " PROGRAM
-                           ", neither beside this program nor in PATH");
+        reason_set(reason,
+                   "--standalone: " PROGRAM " was not found beside this program or in PATH");
     } else {
-        reason_set(reason, "--standalone: %s ended before it listened", s->program);
+        reason_set(reason, "--standalone: %s exited before it listened", s->program);
     }
 }
 
@@ -210,7 +211,8 @@ int standalone_start(struct standalone *s, struct tfe_reason *reason)
             return TFE_ESYS;
         }
         if (n < 0 && (left <= 0 || (errno != EINTR && errno != EAGAIN))) {
-            reason_set(reason, "--standalone: %s does not say where it listens", s->program);
+            reason_set(reason, "--standalone: %s did not print the address at which it listens",
+                       s->program);
             return TFE_ESYS;
         }
         held += n > 0 ? (size_t)n : 0;

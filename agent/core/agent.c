@@ -57,10 +57,10 @@ static const char *objection(const struct agent *a, const struct msg_start *star
         return "an epoch starts here at most once";
     }
     if (!link_has_lease(&a->link, &a->step)) {
-        return "it came after the end of the lease";
+        return "received after the end of the lease";
     }
     if (!a->step.is_idle || !preparation_is_ready_for(&a->preparation, start->epoch)) {
-        return "this node is not ready for it";
+        return "this node is not ready for this epoch";
     }
     return NULL;
 }
@@ -76,17 +76,18 @@ static void on_start(struct agent *a, const struct msg_start *start)
     if (!reason) {
         table = tables_activate(&a->tables, start->epoch, start->table_digest);
         if (!table) {
-            step_trace(t, AGENT_TRACE_VOID_START, start->epoch, 0, "its table is not whole");
+            step_trace(t, AGENT_TRACE_VOID_START, start->epoch, 0,
+                       "the table of addresses is incomplete");
             /* READY without a digest makes the server send the whole table */
             preparation_request_ready(&a->preparation, t);
             return;
         }
         uint32_t n = work_trainers(t, start, table->rows, table->n);
         if (start->evaluates ? start->rank != table->n : (uint64_t)start->rank + n > table->n) {
-            reason = "its rank is outside of its table";
+            reason = "the rank is outside the table of addresses";
         } else if (!start->evaluates &&
                    !preparation_matches(&a->preparation, table->rows + start->rank, n)) {
-            reason = "its place is another process's";
+            reason = "the address belongs to another process";
         }
     }
     if (reason) {
@@ -108,10 +109,10 @@ static void on_start(struct agent *a, const struct msg_start *start)
 static const char *objection_again(const struct agent *a, const struct msg_restart *restart)
 {
     if (!work_can_restart(&a->work, restart)) {
-        return "nothing ended here that it could start again";
+        return "there is no ended trainer to restart";
     }
     if (!link_has_lease(&a->link, &a->step)) {
-        return "it came after the end of the lease";
+        return "received after the end of the lease";
     }
     return processes_can_start(&a->processes) ? NULL : "there is no guard";
 }
@@ -372,8 +373,8 @@ static int dispatch(struct agent *a, const struct agent_event *event)
         t->wants_join = event->host || preparation_host(&a->preparation);
         if (!t->wants_join) {
             step_leave(t, LEAVE_AT_ONCE, AGENT_EXIT_USAGE,
-                       "this machine reaches the server over IPv6 and has no IPv4 address of its "
-                       "own, and TensorFlow listens on IPv4 only: give it one, or --address");
+                       "this machine has no IPv4 address, and TensorFlow listens on IPv4 only "
+                       "(assign one, or set --address)");
         }
         return 0;
     case AGENT_DISCONNECTED:

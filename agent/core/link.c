@@ -100,8 +100,8 @@ void link_disconnected(struct link *l, struct step_context *t, enum agent_link h
     if (how == AGENT_LINK_UNAUTHORISED && !l->token_worked) {
         if (++l->n_unauthorised >= UNAUTHORISED_TRIES) {
             step_leave(t, LEAVE_AT_ONCE, AGENT_EXIT_UNAUTHORISED,
-                       "the server does not accept this token (ask its operator for a fresh one: "
-                       "tfe-rdzv prints where it is kept), or is of another version");
+                       "the server does not accept this token, or has another version (get a new "
+                       "token from its operator: tfe-rdzv prints its path at startup)");
             return;
         }
         wait = UNAUTHORISED_GAP_MS;
@@ -217,7 +217,7 @@ static void on_unreachable(struct link *l, struct step_context *t)
     if (waited >= t->config.join_timeout_ms && t->is_idle) {
         char sentence[sizeof(l->reason) + 64];
         text_setf(sentence, sizeof(sentence), "the server %s within --join-timeout%s%s",
-                  l->was_refused ? "did not let this node in" : "was not reached",
+                  l->was_refused ? "did not admit this node" : "was not reached",
                   l->reason[0] ? ": " : "", l->reason);
         step_leave(t, LEAVE_AT_ONCE, AGENT_EXIT_UNREACHED, sentence);
         return;

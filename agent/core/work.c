@@ -205,7 +205,7 @@ void work_stop_epoch(struct work *w, struct step_context *t, const struct msg_st
 {
     if (w->state != WORK_IDLE && w->epoch <= stop_msg->epoch) {
         bool is_planned = stop_msg->planned && w->epoch == stop_msg->epoch;
-        stop(w, t, is_planned ? stop_msg : NULL, "the server says so");
+        stop(w, t, is_planned ? stop_msg : NULL, "requested by the server");
     }
     if (stop_msg->epoch > w->highest) {
         w->highest = stop_msg->epoch;

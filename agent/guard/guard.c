@@ -186,7 +186,7 @@ static _Noreturn void guard_run(int pair, const struct guard_proof *proof, pid_t
 int guard_fork(struct guard_process *ret, struct guard_proof *proof, struct tfe_reason *reason)
 {
     if (access("/proc/self/stat", R_OK) != 0) {
-        reason_errno(reason, "guard: /proc is needed to find what trainers start");
+        reason_errno(reason, "guard: /proc is required to find the processes that trainers start");
         return TFE_ESYS;
     }
     int pair[2];

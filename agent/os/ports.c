@@ -247,8 +247,8 @@ static int set_fix(struct port_set *set, uint32_t nproc, uint16_t first, struct 
 int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret, struct tfe_reason *reason)
 {
     if (nproc < 1 || nproc > MSG_NPROC_MAX || (uint32_t)fixed + nproc - 1 > UINT16_MAX) {
-        reason_set(reason, "%u ports from %u on: there are no such ports", (unsigned)nproc,
-                   (unsigned)fixed);
+        reason_set(reason, "cannot use %u ports from port %u on: outside the range of ports",
+                   (unsigned)nproc, (unsigned)fixed);
         return TFE_EINVAL;
     }
     struct ports *ports = must_alloc(sizeof *ports);

@@ -49,7 +49,7 @@ struct table {
 int proc_become_subreaper(struct tfe_reason *reason)
 {
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
-        reason_errno(reason, "cannot adopt what trainers leave behind");
+        reason_errno(reason, "cannot adopt orphaned processes of trainers");
         return TFE_ESYS;
     }
     return 0;

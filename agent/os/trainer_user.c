@@ -32,7 +32,8 @@ int trainer_user_set(const char *name, struct tfe_reason *reason)
     } else if (!entry) {
         reason_set(reason, "--trainer-user: there is no user \"%s\" on this machine", name);
     } else if (entry->pw_uid == 0) {
-        reason_set(reason, "--trainer-user: \"%s\" is root, from whom nothing can be kept", name);
+        reason_set(reason, "--trainer-user: \"%s\" is root (name a user without root's rights)",
+                   name);
     } else {
         struct trainer_user user = {.name = name,
                                     .home = strdup(entry->pw_dir),
@@ -45,7 +46,7 @@ int trainer_user_set(const char *name, struct tfe_reason *reason)
             other = user;
             return 0;
         }
-        reason_set(reason, "--trainer-user: the groups of \"%s\" cannot be found", name);
+        reason_set(reason, "--trainer-user: cannot determine the groups of \"%s\"", name);
     }
     return TFE_EINVAL;
 }
@@ -144,8 +145,8 @@ int trainer_user_try(const struct trainer_need *needs, size_t n, struct tfe_reas
         reason_errno(reason, "try a process");
     } else if (!reason->text[0] && readlink(path, target, sizeof target) < 0) {
         reason_errno(reason,
-                     "the agent cannot see the sockets of \"%s\"'s processes, for which it needs "
-                     "the capability CAP_SYS_PTRACE",
+                     "without the capability CAP_SYS_PTRACE, the agent cannot see the sockets of "
+                     "processes of \"%s\"",
                      other.name);
     }
     fd_close(&ends[0]);

@@ -92,7 +92,7 @@ static bool open_folder(struct log_file *file, struct tfe_reason *reason)
         file->folder = folder_below(file->folder, name);
     }
     if (file->folder < 0) {
-        reason_errno(reason, "make or open a folder in %s", file->root);
+        reason_errno(reason, "create or open a folder in %s", file->root);
         return false;
     }
     log_place_folder(&file->place, folder);

@@ -326,7 +326,8 @@ static int make_root(char *root, struct tfe_reason *reason)
 {
     int folder = log_file_folders(root);
     if (folder < 0) {
-        reason_errno(reason, "--log-dir: make %s, or open it without following a link", root);
+        reason_errno(reason, "--log-dir: create %s, or open it without following symbolic links",
+                     root);
         return TFE_ESYS;
     }
     int rc = faccessat(folder, ".", W_OK | X_OK, 0);
@@ -377,7 +378,7 @@ int log_writer_new(const struct log_writer_options *options, struct log_writer *
         rc = worker_start(&config, &w->worker);
         if (rc) {
             rc = TFE_ENOMEM;
-            reason_set(reason, "--log-dir: no thread for it");
+            reason_set(reason, "--log-dir: cannot start the writer thread");
         }
     }
     if (rc) {
@@ -401,6 +402,6 @@ void log_writer_free(struct log_writer *w, uint32_t timeout_ms)
     worker_wake(w->worker);
     worker_unlock(w->worker);
     if (!worker_free(w->worker, timeout_ms)) {
-        log_warn("logs_not_finished", LOG_S("reason", "the disk hangs"));
+        log_warn("logs_not_finished", LOG_S("reason", "the disk does not respond"));
     }
 }

@@ -44,11 +44,10 @@ int output_show_tee(void *ret, const char *text, struct tfe_reason *reason)
         }
     }
     if (!good) {
-        reason_set(
-            reason,
-            "\"%s\" is neither 0 (nothing), 1 (stdout), 2 (stderr) or 3 (both), nor a list of "
-            "local ranks with one of these each, as 0:3,1:1",
-            text);
+        reason_set(reason,
+                   "expected 0 (nothing), 1 (stdout), 2 (stderr) or 3 (both), or a list of local "
+                   "ranks with one of these each, such as 0:3,1:1; found \"%s\"",
+                   text);
         return TFE_EINVAL;
     }
     *show = made;
@@ -77,8 +76,9 @@ int output_show_ranks(void *ret, const char *text, struct tfe_reason *reason)
         }
     }
     if (!good) {
-        reason_set(reason, "\"%s\" is no list of up to %d ranks and ranges, as 0,4-7", text,
-                   OUTPUT_RANGES_MAX);
+        reason_set(reason,
+                   "expected a list of at most %d ranks and ranges, such as 0,4-7; found \"%s\"",
+                   OUTPUT_RANGES_MAX, text);
         return TFE_EINVAL;
     }
     *show = made;

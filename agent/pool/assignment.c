@@ -28,7 +28,7 @@ int assignment_directory(const json_t *job, const char *files, bool has_image, c
                                    is_absolute ? "" : "/", below)
                         : snprintf(ret, PATH_MAX, "%s", path);
     if (n >= PATH_MAX) {
-        reason_set(reason, "its working directory has a name that is too long");
+        reason_set(reason, "the path of the working directory is too long");
         return TFE_EINVAL;
     }
     return 0;

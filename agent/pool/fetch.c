@@ -261,7 +261,7 @@ static void finish(struct fetch *f)
 {
     if (!is_expected_hash(f)) {
         begin_anew(f);
-        retry_later(f, "the bytes that came do not match the digest");
+        retry_later(f, "the received bytes do not match the digest");
         return;
     }
     if (f->path[0] && rename(f->path, f->cached) == 0) {
@@ -275,7 +275,7 @@ static void store_chunk(struct fetch *f, const struct msg_chunk *chunk)
 {
     if (f->total && chunk->total != f->total) {
         begin_anew(f);
-        retry_later(f, "the bundle's length has changed meanwhile");
+        retry_later(f, "the bundle's length changed during the download");
         return;
     }
     if (chunk->offset != f->received) {

@@ -204,7 +204,7 @@ static void on_laid_out(void *ctx, const struct child_process_result *result)
                    (f->digest[0] ? UNPACK_MS : GIT_MS) / 1000);
     } else if (!f->reason.text[0] && !child_process_succeeded(result)) {
         reason_set(&f->reason, "%s%s", f->digest[0] ? "" : "git: ",
-                   result->line[0] ? result->line : "its files could not be laid out");
+                   result->line[0] ? result->line : "cannot set up the job's files");
     }
     if (f->reason.text[0]) {
         fail(f);
@@ -278,7 +278,7 @@ void files_stop(struct files *f)
         return;
     }
     if (!f->reason.text[0]) {
-        reason_set(&f->reason, "it was released while its files were fetched");
+        reason_set(&f->reason, "the node was released while the job's files were fetched");
     }
     if (f->process) {
         child_process_kill(f->process);

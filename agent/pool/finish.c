@@ -35,9 +35,9 @@ void finish_run(const char *command, const char *node_name, const char *reason)
     int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
     struct pollfd ended = {.fd = fd, .events = POLLIN};
     if (pid < 0 || fd < 0) {
-        log_error("on_finish", LOG_S("reason", "no process could be started for it"));
+        log_error("on_finish", LOG_S("reason", "cannot start a process for the command"));
     } else if (poll(&ended, 1, FINISH_WITHIN_S * 1000) != 1) {
-        log_error("on_finish", LOG_S("reason", "it did not end in time, and is killed"));
+        log_error("on_finish", LOG_S("reason", "the command did not end in time and was killed"));
         (void)kill(-pid, SIGKILL);
     }
     fd_close(&fd);

@@ -51,7 +51,8 @@ int handover_read(struct handover *ret, int *ret_fd, struct tfe_reason *reason)
     const long fd = strtol(text, &end, 10);
     if (*text == '\0' || *end != '\0' || fd < 0 || fd > INT_MAX ||
         !read_all((int)fd, ret, sizeof *ret) || ret->assignment == 0) {
-        reason_set(reason, HANDOVER_VARIABLE " is for agents that tfe-agent --pool starts");
+        reason_set(reason,
+                   HANDOVER_VARIABLE " is reserved for agents that tfe-agent --pool starts");
         return TFE_ESYS;
     }
     (void)unsetenv(HANDOVER_VARIABLE);

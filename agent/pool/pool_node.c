@@ -357,7 +357,7 @@ static int read_assignment(struct pool *p, const struct msg_assign *assign,
 static int start_assignment(struct pool *p, struct tfe_reason *reason)
 {
     if (p->leaves) {
-        reason_set(reason, "this node leaves the pool");
+        reason_set(reason, "this node is leaving the pool");
         return TFE_ESTATE;
     }
     int rc = scratch_new(p->settings->slots > 1, &p->scratch, reason);
@@ -558,20 +558,20 @@ int pool_check(const struct agent_settings *settings, int n_operands, struct tfe
         {settings->agent.has_role, "--role"},
         {settings->no_python, "--no-python"},
         {settings->module, "--module"},
-        {n_operands > 0, "a script, which its jobs bring"},
-        {settings->slots > 1 && settings->address_port, "--slots and a port in --address"},
+        {n_operands > 0, "a script (submitted jobs bring their own)"},
+        {settings->slots > 1 && settings->address_port,
+         "--slots together with a port in --address"},
         {settings->slots > 1 && settings->on_finish,
-         "--slots and --on-finish, as each of them leaves by itself"},
+         "--slots together with --on-finish (slots leave independently)"},
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (others[i].is_given) {
-            reason_set(reason, "--pool waits for submitted jobs: it does not go with %s",
-                       others[i].option);
+            reason_set(reason, "--pool cannot be combined with %s", others[i].option);
             return TFE_EINVAL;
         }
     }
     if (settings->runtime != RUNTIME_NONE && !settings->trainer_user) {
-        reason_set(reason, "--runtime: name the user whom containers run as, by --trainer-user");
+        reason_set(reason, "--runtime requires --trainer-user (the user that containers run as)");
         return TFE_EINVAL;
     }
     return 0;

@@ -38,7 +38,7 @@ static const char *read_token(struct source_poll *poll, const struct http_respon
     }
     if (response->status != 200 || n == 0 || n > TOKEN_MAX ||
         response->body[n + strspn(response->body + n, "\r\n")] != '\0') {
-        return "it gives no token";
+        return "the response is not a token";
     }
     snprintf(aws->token, sizeof aws->token, "%.*s", (int)n, response->body);
     aws->is_fresh = true;
@@ -66,7 +66,7 @@ static const char *read_action(struct source *s, const struct http_response *res
         source_set(s, NOTICE_PREEMPT, action, deadline, false);
     }
     json_decref(root);
-    return is_valid ? NULL : "it is no {\"action\",\"time\"}";
+    return is_valid ? NULL : "the response is not {\"action\",\"time\"}";
 }
 
 /* Rejects pages of other services: a hint can move a whole job if there is a spare. */
@@ -76,7 +76,7 @@ static const char *read_rebalance(struct source *s, const struct http_response *
     const bool is_hint = json_is_string(json_object_get(root, "noticeTime"));
     json_decref(root);
     if (!is_hint) {
-        return "it is no {\"noticeTime\"}";
+        return "the response is not {\"noticeTime\"}";
     }
     source_set(s, NOTICE_REBALANCE, "rebalance", TFE_MONO_NEVER, true);
     return NULL;

@@ -190,7 +190,7 @@ static const char *read_list(struct source_poll *poll, const struct http_respons
     report_earliest(s, NOTICE_PREEMPT);
     report_earliest(s, NOTICE_MAINTENANCE);
     report_earliest(s, NOTICE_REBALANCE);
-    return is_valid ? NULL : "it is no list of events";
+    return is_valid ? NULL : "the response is not a list of events";
 }
 
 /* --- requests --- */
@@ -209,7 +209,7 @@ static const char *read_name(struct source_poll *poll, const struct http_respons
         source_poll_after(poll, 0);
     }
     json_decref(root);
-    return is_valid ? NULL : "it does not name the machine";
+    return is_valid ? NULL : "the response does not name the machine";
 }
 
 static const char *handle(struct source_poll *poll, const struct http_response *response)
@@ -235,7 +235,7 @@ static const char *on_acknowledged(struct source_poll *poll, const struct http_r
             azure->events[i].is_acknowledged = true;
         }
     }
-    return response->status == 200 ? NULL : "the acknowledgement is not 200";
+    return response->status == 200 ? NULL : "the status of the acknowledgement is not 200";
 }
 
 /* Returns {"StartRequests":[{"EventId":"..."},...]} for all events to acknowledge; the caller

@@ -78,11 +78,11 @@ static const char *handle(struct source_poll *poll, const struct http_response *
     char value[64];
     const char *flavor = http_response_header(response, "Metadata-Flavor");
     if (!s->is_found && (!flavor || strcasecmp(flavor, "Google") != 0)) {
-        return "it is not Google's";
+        return "the response is not from Google's metadata service";
     }
     snprintf(value, sizeof value, "%.*s", (int)strcspn(response->body, " \r\n"), response->body);
     if (response->status != 200 || !is_value(q, value)) {
-        return response->status == 200 ? "not a value of it" : "not 200";
+        return response->status == 200 ? "unexpected value" : "not 200";
     }
     const char *etag = http_response_header(response, "ETag");
     snprintf(q->etag, sizeof q->etag, "%s", etag && strlen(etag) <= ETAG_MAX ? etag : "");

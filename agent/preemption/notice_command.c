@@ -18,10 +18,11 @@ static void apply_result(struct source *s, const struct child_process_result *re
     char reason[64];
     const int status = result->status;
     if (result->is_late) {
-        source_failed(s, s->options->choice->command, "it did not end in time and was killed");
+        source_failed(s, s->options->choice->command,
+                      "the command did not end in time and was killed");
     } else if (!WIFEXITED(status) || WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127) {
         snprintf(reason, sizeof reason,
-                 WIFEXITED(status) ? "exit %d: it cannot be run" : "signal %d",
+                 WIFEXITED(status) ? "exit status %d: the command cannot be run" : "signal %d",
                  WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         source_failed(s, s->options->choice->command, reason);
     } else if (WEXITSTATUS(status) != 0) {

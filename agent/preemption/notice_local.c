@@ -50,7 +50,7 @@ static void check_file(struct source *s, const char *path)
         deadline = source_grace(s);
     }
     if (!is_number && text[strspn(text, " \t\r\n")] != '\0') {
-        source_failed(s, path, "it holds something else than one number of seconds");
+        source_failed(s, path, "expected one number of seconds");
     } else {
         source_works(s);
     }

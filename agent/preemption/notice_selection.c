@@ -20,7 +20,8 @@ static const char *const clouds[] = {
 
 static int refuse(struct tfe_reason *reason, const char *text, size_t n)
 {
-    reason_set(reason, "\"%.*s\" is not auto, none, aws, gce, azure, file:PATH or cmd:COMMAND",
+    reason_set(reason,
+               "expected auto, none, aws, gce, azure, file:PATH or cmd:COMMAND, found \"%.*s\"",
                (int)n, text);
     return TFE_EINVAL;
 }
@@ -50,8 +51,8 @@ static int parse_element(struct notice_selection *c, const char *text, size_t n,
         return refuse(reason, text, n);
     }
     if (c->modes[FROM_FILE] != SOURCE_OFF || n - 5 > NOTICE_PATH_MAX) {
-        reason_set(reason,
-                   c->modes[FROM_FILE] ? "more than one file: is named" : "its path is too long");
+        reason_set(reason, c->modes[FROM_FILE] ? "file: is given more than once"
+                                               : "the path after file: is too long");
         return TFE_EINVAL;
     }
     c->modes[FROM_FILE] = SOURCE_ON;
@@ -100,7 +101,8 @@ int notice_selection_signal(void *ret, const char *text, struct tfe_reason *reas
             return 0;
         }
     }
-    reason_set(reason, "\"%s\" is none of HUP, QUIT, USR1, USR2, ALRM, CONT, URG, XCPU, PWR", text);
+    reason_set(reason, "expected HUP, QUIT, USR1, USR2, ALRM, CONT, URG, XCPU or PWR, found \"%s\"",
+               text);
     return TFE_EINVAL;
 }
 
@@ -116,7 +118,7 @@ int notice_selection_place(void *ret, const char *text, struct tfe_reason *reaso
     const size_t n = strcspn(at, "/");
     snprintf(rest, sizeof rest, "%.*s", (int)n, at);
     if (n >= sizeof rest || strlen(at + n) > 1 || endpoint_parse(rest, host, sizeof host, &port)) {
-        reason_set(reason, "\"%s\" is not http://HOST[:PORT]", text);
+        reason_set(reason, "expected http://HOST[:PORT], found \"%s\"", text);
         return TFE_EINVAL;
     }
     snprintf(choice->place, sizeof choice->place,

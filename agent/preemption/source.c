@@ -50,7 +50,7 @@ static void warn_failure(struct source *s, const char *what, const char *reason,
 void source_failed(struct source *s, const char *what, const char *reason)
 {
     if (s->is_found) {
-        warn_failure(s, what, reason, "it is requested again");
+        warn_failure(s, what, reason, "the agent retries");
         return;
     }
     log_debug("notice_source_not_there", LOG_S("source", s->ops->name), LOG_S("reason", reason));
@@ -72,8 +72,8 @@ static void report_unanswered(struct source *s, const char *what, const char *re
         *s->silence_logged = true;
     }
     warn_failure(s, what, reason,
-                 "is the hop limit too small for a container (AWS: http-put-response-hop-limit "
-                 "2)? it is requested again");
+                 "the agent retries (in a container on AWS, the instance needs "
+                 "http-put-response-hop-limit 2)");
 }
 
 /* --- notices of one source --- */

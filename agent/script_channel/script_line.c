@@ -105,7 +105,7 @@ static int match(struct script_line *s, const char *line, size_t n)
         s->spent_ns = 0;
     }
     if (s->spent_ns > BUDGET_NS) {
-        warn_once(s, "lines come faster than the pattern is matched; some are passed over");
+        warn_once(s, "lines arrive faster than the pattern can be matched; some lines are skipped");
         return 0;
     }
     const int64_t began = spent_ns();
@@ -113,7 +113,8 @@ static int match(struct script_line *s, const char *line, size_t n)
     s->spent_ns += spent_ns() - began;
     if (rc == PCRE2_ERROR_MATCHLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT ||
         rc == PCRE2_ERROR_HEAPLIMIT) {
-        warn_once(s, "the pattern takes too many steps on some lines; these are ignored");
+        warn_once(s,
+                  "the pattern exceeds its limit of steps on some lines; these lines are skipped");
     }
     return rc;
 }
@@ -204,7 +205,8 @@ static int compile(struct script_line *s, const char *pattern, struct tfe_reason
     if (!s->pattern) {
         char words[128] = "";
         (void)pcre2_get_error_message(code, (PCRE2_UCHAR *)words, sizeof(words));
-        reason_set(reason, "no regular expression: %s (at character %zu)", words, (size_t)offset);
+        reason_set(reason, "invalid regular expression: %s (at character %zu)", words,
+                   (size_t)offset);
         return TFE_EINVAL;
     }
     s->found = pcre2_match_data_create_from_pattern(s->pattern, NULL);
@@ -214,8 +216,8 @@ static int compile(struct script_line *s, const char *pattern, struct tfe_reason
     if (find_names(s) != 0 || longest_name(s) > SCRIPT_METRIC_NAME_MAX) {
         reason_set(reason,
                    s->n_names == 0
-                       ? "no group has a name, as in \"step (?<step>[0-9]+)\""
-                       : "more than %d groups have names, or one is longer than %d characters",
+                       ? "expected a named group, as in \"step (?<step>[0-9]+)\""
+                       : "more than %d named groups, or a name longer than %d characters",
                    NAMES_MAX, SCRIPT_METRIC_NAME_MAX);
         return TFE_EINVAL;
     }

@@ -132,11 +132,12 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     if (epoch < 0 || rank < 0 || rank > UINT32_MAX || pid < 1 || pid > INT32_MAX || step < 0 ||
         samples < 0 || total < 0 || answers < 0 || bytes < 0 || code < 0 || code > 255 ||
         path_n > SCRIPT_PATH_MAX) {
-        snprintf(reason->text, sizeof(reason->text), "a number or a path that is out of its range");
+        snprintf(reason->text, sizeof(reason->text), "a number or a path is out of range");
         return TFE_EINVAL;
     }
     if (metrics && (!json_is_object(metrics) || !read_metrics(metrics, &m->metrics))) {
-        snprintf(reason->text, sizeof(reason->text), "metrics are numbers under names");
+        snprintf(reason->text, sizeof(reason->text),
+                 "metrics: expected a mapping of names to numbers");
         return TFE_EINVAL;
     }
     m->samples = (uint64_t)samples;
@@ -162,7 +163,7 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
 int script_message_read(const char *bytes, size_t n, struct script_message *ret,
                         struct tfe_reason *reason)
 {
-    json_error_t error = {.text = "it is too long"};
+    json_error_t error = {.text = "the message is too long"};
     json_t *object =
         n <= SCRIPT_MESSAGE_MAX ? json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &error) : NULL;
     struct script_message m = {.pid = 1};
@@ -171,7 +172,7 @@ int script_message_read(const char *bytes, size_t n, struct script_message *ret,
     if (object && json_unpack_ex(object, &error, 0, "{s:s}", "type", &type) == 0) {
         rc = read_word(type, &m.type) ? read_members(object, &m, &error) : TFE_EUNKNOWN;
     }
-    reason_set(reason, "%s", rc == TFE_EUNKNOWN ? "its type is not known" : error.text);
+    reason_set(reason, "%s", rc == TFE_EUNKNOWN ? "unknown message type" : error.text);
     json_decref(object);
     if (rc == 0) {
         *ret = m;

@@ -297,7 +297,7 @@ static void handle_kept(struct scripts *s, uint32_t local, const struct script_m
     struct msg_memory *snapshot = &s->snapshots[local];
     struct msg_progress *p = &s->epoch.progress;
     if (snapshot->bytes == 0) {
-        reject_message(s, "it reports a snapshot and has no memory for one", pid);
+        reject_message(s, "a snapshot was reported without memory for one", pid);
         return;
     }
     snapshot->has_kept = true;
@@ -331,9 +331,8 @@ static void handle_remark(struct scripts *s, uint32_t local, const struct script
     } else if (m->remark == REMARK_KERAS3_FIT && !s->epoch.keras3_logged) {
         s->epoch.keras3_logged = true;
         log_warn("keras3_fit",
-                 LOG_S("reason", "fit of Keras 3 fails with more than one worker: use "
-                                 "tf_keras (TF_USE_LEGACY_KERAS=1), or a loop of its "
-                                 "own"));
+                 LOG_S("reason", "fit() of Keras 3 fails with more than one worker (use tf_keras "
+                                 "with TF_USE_LEGACY_KERAS=1, or a custom training loop)"));
     }
 }
 
@@ -345,11 +344,11 @@ static void handle_message(struct scripts *s, const struct script_message *m, pi
     }
     if (m->epoch != e->progress.epoch || m->rank < e->rank ||
         m->rank - e->rank >= s->options.nproc) {
-        reject_message(s, "its epoch or rank is not of this node", pid);
+        reject_message(s, "the epoch or rank does not belong to this node", pid);
         return;
     }
     if (m->answers > e->save_number) {
-        reject_message(s, "it answers a save request that was never sent", pid);
+        reject_message(s, "the answered save request was never sent", pid);
         return;
     }
     uint32_t local = m->rank - e->rank;
@@ -425,11 +424,11 @@ static bool receive_one(struct scripts *s)
         return false;
     }
     if (sender.uid != trainer_user_uid()) {
-        reject_message(s, "it comes from another user", sender.pid);
+        reject_message(s, "the sender runs as another user", sender.pid);
     } else if ((size_t)n > sizeof(bytes)) {
-        reject_message(s, "it is too long", sender.pid);
+        reject_message(s, "the message is too long", sender.pid);
     } else if (!sender_is_descendant(s, sender.pid)) {
-        reject_message(s, "it comes from no process of this agent", sender.pid);
+        reject_message(s, "the sender is not a process of this agent", sender.pid);
     } else if (script_message_read(bytes, (size_t)n, &m, &reason)) {
         reject_message(s, reason.text, sender.pid);
     } else {

@@ -143,8 +143,8 @@ static int check_delegation(const char *name, struct tfe_reason *reason)
     for (size_t i = 0; i < sizeof delegating / sizeof delegating[0]; i++) {
         if (strcmp(base_name(name), delegating[i]) == 0) {
             reason_set(reason,
-                       "%s hands the work to something that the agent can neither see nor end: "
-                       "run tfe-agent inside instead",
+                       "%s starts the work in processes that the agent can neither see nor end "
+                       "(run tfe-agent inside it instead)",
                        delegating[i]);
             return TFE_EINVAL;
         }
@@ -268,8 +268,8 @@ int command_new(char **operands, int count, const char *python, bool module, boo
                 struct command *ret, struct tfe_reason *reason)
 {
     if (count < 1 || operands[0][0] == '\0') {
-        reason_set(reason, module ? "no module: name one after -m"
-                                  : "no script: name one after the options");
+        reason_set(reason, module ? "missing module (name one after -m)"
+                                  : "missing script (name one after the options)");
         return TFE_EINVAL;
     }
     enum kind kind = module ? KIND_MODULE : KIND_SCRIPT;
@@ -293,18 +293,15 @@ int command_new(char **operands, int count, const char *python, bool module, boo
         reason_errno(reason, "script %s", operands[0]);
         if (strncmp(base_name(operands[0]), "python", 6) == 0 && count > 1) {
             reason_set(reason,
-                       "%s is no script: name the script alone, as in tfe-agent [OPTIONS] %s "
-                       "(--python chooses the interpreter)",
+                       "%s is not a script (name the script alone, as in tfe-agent [OPTIONS] %s; "
+                       "--python sets the interpreter)",
                        operands[0], operands[1]);
         }
         return TFE_EINVAL;
     }
     if (kind == KIND_SCRIPT && is_shell_script(operands[0])) {
-        reason_set(
-            reason,
-            "script %s is a shell script, and Python would run it: --no-python runs it as it "
-            "is",
-            operands[0]);
+        reason_set(reason, "script %s is a shell script, not a Python script (use --no-python)",
+                   operands[0]);
         return TFE_EINVAL;
     }
     char *program = NULL;

@@ -150,9 +150,8 @@ static void on_exit_timer(evutil_socket_t fd, short what, void *ctx)
     trainer->is_held = true;
     log_warn("trainer_held", LOG_U("epoch", t->epoch), LOG_U("local_rank", trainer->local),
              LOG_U("code", trainer->exit_code),
-             LOG_S("reason",
-                   "the script's main thread has ended, and a thread or an atexit handler "
-                   "holds the process for longer than --exit-grace"));
+             LOG_S("reason", "the script's main thread has ended, but a thread or an atexit "
+                             "handler keeps the process alive for longer than --exit-grace"));
     guard_link_signal(t->guard, trainer->local, SIGKILL);
 }
 

@@ -251,9 +251,8 @@ static void report_late(struct watch *w)
     uint32_t absent = w->kind == WATCH_SERVER ? w->n : find_absent(w);
     text_init(&text, reason, sizeof reason);
     if (w->kind == WATCH_SERVER) {
-        text_add(&text, "no chief has connected to it within --start-timeout: this seems to be no "
-                        "script for --ps, whose chief makes a ParameterServerStrategy, or the "
-                        "chief cannot reach this node");
+        text_add(&text, "no chief connected within --start-timeout: the chief's script does not "
+                        "create a ParameterServerStrategy, or the chief cannot reach this node");
         w->options.late(w->options.ctx, 0, ENDING_START_TIMEOUT, reason);
         return;
     }
@@ -305,7 +304,7 @@ static void on_alone_timer(evutil_socket_t fd, short what, void *ctx)
     report_alone(w, absent);
     if (w->options.require_cluster) {
         w->options.late(w->options.ctx, absent, ENDING_START_TIMEOUT,
-                        "it trains, and does not use the cluster that TF_CONFIG gives it "
+                        "the script trains without using the cluster that TF_CONFIG gives it "
                         "(--require-cluster)");
     }
 }

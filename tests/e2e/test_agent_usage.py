@@ -45,8 +45,8 @@ def own_lines(stderr):
     (["--nproc_per_node=0", TRAINER], ["--nproc_per_node"]),
     (["--nodes=1", TRAINER], ["--nodes", "--nnodes"]),
     (["--job=a/b", TRAINER], ["--job", "a/b"]),
-    (["--job=..", TRAINER], ["--job", "..", "no job name"]),
-    (["--job=--help", TRAINER], ["--job", "no job name"]),
+    (["--job=..", TRAINER], ["--job", "..", "not a valid job name"]),
+    (["--job=--help", TRAINER], ["--job", "not a valid job name"]),
     (["--run=-x", TRAINER], ["--run", "-x"]),
     (["--node-name=..", TRAINER], ["--node-name", ".."]),
     (["--pool", "--label=@jobs=x"], ["--label", "'@'"]),
@@ -56,12 +56,12 @@ def own_lines(stderr):
     (["--rdzv-endpoint=::1:5599", TRAINER], ["--rdzv-endpoint", "::1:5599", "[ADDRESS]:PORT"]),
     (["--address=::1:5599", TRAINER], ["--address", "::1:5599"]),
     (["--nnodes=4:1", TRAINER], ["--nnodes", "4:1"]),
-    (["--node-name=a\tb", TRAINER], ["--node-name", "no valid name"]),
+    (["--node-name=a\tb", TRAINER], ["--node-name", "not a valid name"]),
     (["--node-name=a\u202eb", TRAINER], ["--node-name", "u202e"]),
     (["--node-name=" + 300 * "x", TRAINER], ["--node-name"]),
     (["/no/such/script.py"], ["/no/such/script.py"]),
     (["/"], ["/"]),
-    ([], ["no script"]),
+    ([], ["missing script"]),
     (["--no-python", "docker", "run", "x"], ["docker"]),
 ])
 def test_usage_errors_are_one_sentence_and_exit_2(arguments, words, tmp_path):
@@ -91,7 +91,7 @@ def test_an_agent_that_may_not_be_a_subreaper_says_so():
                           env=clean_environment(), preexec_fn=refuse_subreaper)
     assert done.returncode == 1
     assert own_lines(done.stderr) == [
-        "tfe-agent: cannot adopt what trainers leave behind: operation not permitted"]
+        "tfe-agent: cannot adopt orphaned processes of trainers: operation not permitted"]
 
 
 def test_an_unreadable_environment_value_names_its_variable(tmp_path):
@@ -101,9 +101,9 @@ def test_an_unreadable_environment_value_names_its_variable(tmp_path):
 
 
 @pytest.mark.parametrize("words, hint", [
-    (["python3", "train.py"], "name the script alone, as in tfe-agent [OPTIONS] train.py (--python chooses the interpreter)"),
-    (["run.sh"], "script run.sh is a shell script, and Python would run it: --no-python runs it as it is"),
-    (["env.sh"], "script env.sh is a shell script, and Python would run it: --no-python runs it as it is"),
+    (["python3", "train.py"], "name the script alone, as in tfe-agent [OPTIONS] train.py; --python sets the interpreter"),
+    (["run.sh"], "script run.sh is a shell script, not a Python script (use --no-python)"),
+    (["env.sh"], "script env.sh is a shell script, not a Python script (use --no-python)"),
 ])
 def test_what_is_no_python_script_is_refused_with_a_hint(tmp_path, words, hint):
     (tmp_path / "run.sh").write_text("#!/bin/bash\nexit 0\n")

@@ -105,7 +105,7 @@ def test_flood_of_nonsense_stops_nobody(server, fleet):
 def test_remote_checkpoint_directory_is_refused(fleet):
     agent = fleet.start_program([program("tfe-agent"), "--python", sys.executable, "--checkpoint-dir=gs://bucket/run", "x.py"])
     assert agent.wait() == 2
-    assert "no directory of this machine" in agent.stderr()
+    assert "not a local directory" in agent.stderr()
 
 
 def test_planned_stop_lets_a_script_that_listens_end_by_itself(server, fleet):

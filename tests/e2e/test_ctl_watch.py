@@ -156,7 +156,7 @@ def test_on_a_terminal_an_agent_says_what_it_is_about_and_waits_for(server, stat
         while b"waiting for 1 more node" not in said:
             assert select.select([ours], [], [], until - time.monotonic())[0], said
             said += os.read(ours, 4096)
-        assert f"m0 asks 127.0.0.1:{s.port} for a place in job j; Ctrl-C leaves it again".encode() in said
+        assert f"m0 connects to 127.0.0.1:{s.port} to join job j (Ctrl-C leaves the job".encode() in said
     finally:
         agent.send_signal(signal.SIGTERM)
         os.set_blocking(ours, False)

@@ -116,7 +116,7 @@ def test_with_require_cluster_a_trainer_without_one_has_failed(server, run):
     server(*CALM)
     agents = run(2, "import os; os.environ['DONE'] = '/nonexistent'\n" + ALONE, options=["--require-cluster"])
     assert [agent.wait(60) for agent in agents] == [1, 1]
-    assert any("does not use the cluster that TF_CONFIG gives it (--require-cluster)" in agent.stderr() for agent in agents)
+    assert any("without using the cluster that TF_CONFIG gives it (--require-cluster)" in agent.stderr() for agent in agents)
 
 
 @pytest.mark.heavy

@@ -311,4 +311,4 @@ def test_a_pattern_of_a_job_holds_no_agent_up(server, fleet, status):
 def test_a_pattern_that_finds_nothing_is_refused_at_once(fleet):
     agent = fleet.start("--progress-regex=step [0-9]+")
     assert agent.wait() == 2
-    assert "no group has a name" in agent.stderr()
+    assert "expected a named group" in agent.stderr()

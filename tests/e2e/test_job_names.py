@@ -81,7 +81,7 @@ def test_a_name_that_is_a_path_or_an_option_is_refused_by_every_program(server, 
         assert done.returncode == 2 and f"name: expected {RULE}" in done.stderr, done.stderr
         for verb in (("cancel",), ("describe",), ("drain",), ("token", "revoke"), ("backup",)):
             done = ctl(*verb, "--", name)
-            assert done.returncode == 2 and f'"{name}" is no ' in done.stderr and RULE in done.stderr, done.stderr
+            assert done.returncode == 2 and f'"{name}" is no' in done.stderr and RULE in done.stderr, done.stderr
         done = ctl("token", "create", f"--label={name}")
         assert done.returncode != 0 and done.stdout == ""
     with start(state_dir, tmp_path, server=s) as web:

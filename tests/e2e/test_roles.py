@@ -170,7 +170,7 @@ def test_with_min_running_an_epoch_ends_with_too_few_workers(server, fleet, stat
     s = server(*CALM)
     wrong = fleet.start("--nnodes=2:2", "--ps=1", "--min-running=3", command=[SERVED, str(fleet.folder)])
     assert wrong.wait() == 2
-    assert "--min-running 3: an epoch may begin with 2 workers (--nnodes)" in wrong.stderr()
+    assert "--min-running 3: exceeds the minimum of 2 workers (--nnodes)" in wrong.stderr()
     job = Job(fleet, status, 4, "--nnodes=2:2", "--ps=1", "--chief", "--min-running=2")
     epoch = job.wait_starts(("chief-0", "worker-0", "worker-1", "ps-0"))
     job.wait_begun(epoch)
@@ -231,7 +231,7 @@ def test_a_script_that_knows_no_ps_is_told_so_by_its_servers(server, fleet, stat
     for agent in job.agents:
         told = agent.stderr().rpartition("tfe-agent: job default failed: ")[2]
         assert "not started up" in told
-        assert "no chief has connected to it within --start-timeout: this seems to be no script for --ps" in told
+        assert "no chief connected within --start-timeout: the chief's script does not create a ParameterServerStrategy" in told
 
 
 def test_a_second_chief_is_told_what_becomes_of_it(server, fleet, status):  # noqa: F811

@@ -321,7 +321,7 @@ def test_without_the_option_an_image_is_left_out_with_one_warning(pool, commons)
 
 def test_a_container_needs_a_user_who_is_not_root(state_dir, server):
     server()
-    for options, sentence in ([], "--runtime: name the user whom containers run as, by --trainer-user"), (["--trainer-user=root"], "root"):
+    for options, sentence in ([], "--runtime requires --trainer-user (the user that containers run as)"), (["--trainer-user=root"], "root"):
         done = subprocess.run([program("tfe-agent"), "--pool", "--runtime=podman", *options], capture_output=True, text=True, timeout=30,
                               env=clean_environment())
         assert done.returncode == 2 and sentence in done.stderr, done.stderr

@@ -170,7 +170,7 @@ def test_without_the_servers_program_there_is_one_sentence(tmp_path):
     done = subprocess.run([lonely, "--standalone", TRAINER], capture_output=True, text=True, timeout=DEADLINE,
                           env=clean_environment(PATH="/usr/bin:/bin"))
     assert done.returncode == 1
-    assert done.stderr == ("tfe-agent: --standalone: there is no tfe-rdzv, neither beside this program nor in PATH\n")
+    assert done.stderr == ("tfe-agent: --standalone: tfe-rdzv was not found beside this program or in PATH\n")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a container's PID 1 is made by root")

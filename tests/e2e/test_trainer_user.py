@@ -181,14 +181,14 @@ def test_what_cannot_work_is_one_sentence(commons):
     denied = "permission denied"
     assert refused(commons, "--trainer-user=nobody", before=AS_NOBODY) == "only root can run trainers as another user"
     assert refused(commons, "--trainer-user=nobdy") == 'there is no user "nobdy" on this machine'
-    assert refused(commons, "--trainer-user=root") == '"root" is root, from whom nothing can be kept'
+    assert refused(commons, "--trainer-user=root") == '"root" is root (name a user without root\'s rights)'
     assert refused(commons, AS[0], script=f"{closed}/train.py") == f'"nobody" cannot read {closed}/train.py: {denied}'
     assert refused(commons, AS[0], cwd=closed) == f'"nobody" cannot enter the working directory, .: {denied}'
     assert refused(commons, AS[0], TMPDIR=str(closed)) == f'"nobody" cannot write into TMPDIR {closed}: {denied}'
     for path in closed, closed / "model", closed / "new/model":
         assert refused(commons, AS[0], f"--checkpoint-dir={path}") == f'"nobody" cannot write into --checkpoint-dir {path}: {denied}'
     for capability, sentence in (("setuid", 'become "nobody": operation not permitted'),
-                                 ("sys_ptrace", "the agent cannot see the sockets of \"nobody\"'s processes, for which it needs the "
-                                                f"capability CAP_SYS_PTRACE: {denied}")):
+                                 ("sys_ptrace", "without the capability CAP_SYS_PTRACE, the agent cannot see the sockets of processes of "
+                                                f"\"nobody\": {denied}")):
         before = ["setpriv", f"--bounding-set=-{capability}", f"--inh-caps=-{capability}"]
         assert refused(commons, AS[0], before=before) == sentence

@@ -67,7 +67,7 @@ def test_no_server_is_said_at_once(server, fleet):
     port = s.port
     s.stop()
     agent = fleet.start(f"--rdzv-endpoint=127.0.0.1:{port}", "--token-file", str(fleet.state_dir / "agent.token"))
-    line = says(agent, f'event=waiting reason="no server at 127.0.0.1:{port} yet: ')
+    line = says(agent, f'event=waiting reason="cannot reach the server at 127.0.0.1:{port}: ')
     assert "up_to_ms=600000" in line
 
 
@@ -119,9 +119,9 @@ def test_who_meets_a_finished_job_on_a_terminal_is_told_what_to_do(server, fleet
     fleet.order("exit 0")
     assert agent.wait() == 0
     in_a_pipe = fleet.start("--nnodes=1")
-    assert in_a_pipe.wait() == 0 and "nothing was run" not in in_a_pipe.stderr()
+    assert in_a_pipe.wait() == 0 and "nothing ran" not in in_a_pipe.stderr()
     code, said = on_a_terminal("--nnodes=1", TRAINER, str(fleet.folder), TFE_STATE_DIR=str(state_dir))
-    assert code == 0 and b"nothing was run; --new-run runs it again" in said
+    assert code == 0 and b"nothing ran: the job is over (use --new-run to run it again)" in said
 
 
 def on_a_terminal(*arguments, **env):
@@ -203,7 +203,7 @@ def test_a_limit_is_said_at_once_in_the_servers_words(server, fleet, limit, sent
     line = says(agent, "event=refused")
     assert "level=error" in line and f'reason="{sentence}"' in line
     assert agent.wait() == 69
-    assert f"the server did not let this node in within --join-timeout: {sentence}" in agent.stderr()
+    assert f"the server did not admit this node within --join-timeout: {sentence}" in agent.stderr()
     assert agent.stderr().count("event=refused") == 1
     assert "no answer" not in agent.stderr() and "not reached" not in agent.stderr()
 
@@ -240,7 +240,7 @@ def test_a_server_of_ipv6_has_trainers_of_ipv4(server, fleet):
     assert "--allow-address on the server) (TensorFlow listens on IPv4 only)" in far.stderr()
     own = fleet.start(f"--rdzv-endpoint=[::1]:{s.port}", "--address=::1")
     assert own.wait() == 2
-    assert "--address: ::1 is no IPv4 address, and TensorFlow listens on IPv4 only" in own.stderr()
+    assert "--address: ::1 is not an IPv4 address, and TensorFlow listens on IPv4 only" in own.stderr()
     fleet.order("exit 0")
     assert agent.wait() == 0
 

@@ -123,6 +123,6 @@ def test_fit_of_keras_3_with_two_workers_is_said_to_fail_before_it_does(make_fle
                           TF_USE_LEGACY_KERAS="0")
     fl.wait_for("the sentence", lambda: all(said(fleet, "keras3_fit", name) for name in "ab"), PATIENCE_S)
     warned, = said(fleet, "keras3_fit", "a")
-    assert warned["level"] == "warn" and "tf_keras (TF_USE_LEGACY_KERAS=1)" in warned["reason"]
+    assert warned["level"] == "warn" and "tf_keras with TF_USE_LEGACY_KERAS=1" in warned["reason"]
     assert not said(fleet, "trainer_exited", "a") or \
         warned["time"] <= said(fleet, "trainer_exited", "a")[0]["time"]

@@ -147,7 +147,7 @@ TEST_IN(fetch, error_is_reported_with_the_next_attempt_and_ends_nothing)
     give(f, digest, "y");
     assert_int_equal(ended, 0);
     TURN_UNTIL(base, asked == 3); /* after two seconds */
-    assert_string_equal(error, "the bytes that came do not match the digest");
+    assert_string_equal(error, "the received bytes do not match the digest");
     give(f, digest, "x");
     assert_int_equal(ended, 1);
     fetch_free(f);

@@ -106,7 +106,7 @@ TEST_IN(choice, of_no_place_is_the_address_of_all_clouds)
     notice_selection_complete(&watch.choice, "/");
     assert_string_equal(watch.choice.place, "http://169.254.169.254:80");
     assert_int_equal(notice_selection_place(&watch.choice, "https://x/y", &reason), TFE_EINVAL);
-    assert_string_equal(reason.text, "\"https://x/y\" is not http://HOST[:PORT]");
+    assert_string_equal(reason.text, "expected http://HOST[:PORT], found \"https://x/y\"");
 }
 
 /* In either order of the options. */

@@ -306,8 +306,9 @@ TEST_IN(watchdogs, a_server_to_which_no_chief_connects_is_late)
     assert_int_equal(now.late, 0);
     pass(1);
     assert_int_equal(now.late, 1);
-    assert_non_null(strstr(now.reason, "no chief has connected to it within --start-timeout: this "
-                                       "seems to be no script for --ps"));
+    assert_non_null(
+        strstr(now.reason,
+               "no chief connected within --start-timeout: the chief's script does not create"));
 }
 
 TEST_IN(watchdogs, a_server_to_which_a_chief_has_connected_is_not_late)

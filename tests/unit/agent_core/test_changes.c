@@ -90,7 +90,7 @@ TEST_IN(changes, that_make_another_table_than_start_names_bring_a_ready_without_
     const struct msg_row now[] = {{0, "p", 7009, TASK_WORKER, 0}, {1, "me", 7000, TASK_WORKER, 0}};
     assert_int_equal(hears_changes(b, held, 2, &wrong, 1), 0);
     start_3(b, 2, now);
-    assert_saw(b, "~void_start epoch=3 number=0 its table is not whole");
+    assert_saw(b, "~void_start epoch=3 number=0 the table of addresses is incomplete");
     assert_saw(b, "READY");
     assert_int_equal(b->ready_digest, 0);
 }

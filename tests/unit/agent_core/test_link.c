@@ -250,7 +250,7 @@ TEST_IN(refused, at_a_limit_is_said_once_in_the_servers_words_and_in_the_end)
     assert_saw(b, "~refused epoch=0 number=5 fuller\n");
     lost(b, AGENT_LINK_LOST);
     pass(b, 600000);
-    assert_saw(b, "EXIT 69 the server did not let this node in within --join-timeout: fuller");
+    assert_saw(b, "EXIT 69 the server did not admit this node within --join-timeout: fuller");
 }
 
 TEST_IN(refused, a_running_trainer_is_ended_first)

@@ -59,7 +59,7 @@ TEST_IN(start, for_a_place_that_is_not_its_own_is_void)
                                               .nodes = 1,
                                               .cause = CAUSE_START,
                                               .table_digest = table_digest(&not_its_own[i], 1)}});
-        assert_saw(b, "~void_start epoch=1 number=0 its place is another process's");
+        assert_saw(b, "~void_start epoch=1 number=0 the address belongs to another process");
         assert_saw(b, "JOIN");
         welcome(b);
     }

@@ -257,7 +257,7 @@ TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
     assert_int_equal(symlink(folder_path(root, "elsewhere"), link), 0);
     struct log_writer_options options = {.root = link, .base = base, .ring = &ring, .job = &job};
     assert_int_equal(log_writer_new(&options, &w, &reason), TFE_ESYS);
-    assert_non_null(strstr(reason.text, "without following a link"));
+    assert_non_null(strstr(reason.text, "without following symbolic links"));
     log_file_init(&file, at, 0, &place);
     assert_true(log_file_write(&file, LOST(0), "x\n", 2, &reason));
     log_file_done(&file);
