@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,6 +97,17 @@ static _Noreturn void exec_agent(const struct pool_child_options *options, int i
         execvpe(options->argv[0], options->argv, options->envp);
     }
     exec_failed(options, output_fd, "start", options->argv[0]);
+}
+
+/* Opens the channel for the handover, whose write end must never block. A user with many pipes gets
+ * further ones of 8 KiB (/proc/sys/fs/pipe-user-pages-soft), so the channel is a socket, except for
+ * an engine's stdin. Returns false with errno set. */
+static bool open_channel(const struct pool_child_options *options, int ret[2])
+{
+    if (options->engine) {
+        return pipe2(ret, O_CLOEXEC) == 0;
+    }
+    return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ret) == 0;
 }
 
 /* Returns a copy of the list with two more elements. */
@@ -333,7 +345,7 @@ int pool_child_start(const struct pool_child_options *options, struct pool_child
                              .poll_timer = evtimer_new(options->base, on_poll, c),
                              .died = evsignal_new(options->base, SIGCHLD, on_died, c)};
     must_succeed(c->stop && c->poll_timer && c->died && event_add(c->died, NULL) == 0);
-    const bool is_open = pipe2(output_fd, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0 &&
+    const bool is_open = pipe2(output_fd, O_CLOEXEC) == 0 && open_channel(options, in) &&
                          fcntl(output_fd[0], F_SETFL, O_NONBLOCK) == 0 &&
                          handover_write(in[1], options->handover) == 0;
     snprintf(words_variable, sizeof words_variable, STDIO_MESSAGES_FD "=%d", output_fd[1]);

@@ -202,6 +202,40 @@ TEST_IN(pool_child, inherits_its_assignment_by_a_descriptor)
     (void)fclose(file);
 }
 
+/* Starts a job as a user whose pipes have used up pipe-user-pages-soft. Returns an exit status. */
+static int start_without_pipe_space(void)
+{
+    int ends[2];
+    int capacity = 1024 * 1024;
+    alarm(PATIENCE_MS / 1000);
+    if (setgid(65534) != 0 || setuid(65534) != 0) {
+        return 1;
+    }
+    while (capacity > (int)sizeof(struct handover)) { /* new pipes are large enough */
+        if (pipe2(ends, O_CLOEXEC) != 0) {
+            return 0; /* this machine has no such limit */
+        }
+        (void)fcntl(ends[0], F_SETPIPE_SZ, capacity);
+        capacity = fcntl(ends[0], F_GETPIPE_SZ);
+    }
+    start_as("/bin/sh", "exit 0", "/");
+    return f.child && waitpid(pool_child_pid(f.child), NULL, 0) > 0 ? 0 : 1;
+}
+
+TEST_IN(pool_child, starts_without_space_for_pipes)
+{
+    int status;
+    if (getuid() != 0) {
+        skip();
+    }
+    const pid_t pid = fork();
+    if (pid == 0) {
+        _exit(start_without_pipe_space());
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 TEST_IN(pool_child, begins_with_no_signal_blocked_and_no_pipe_ignored)
 {
     static const char *const lines[] = {"^SigBlk:.0*$", "^SigIgn:.{13}[02468ace]...$"};
