@@ -37,7 +37,8 @@ struct handover {
     char directory[PATH_MAX];      /* working directory if the image defines none */
 };
 
-/* Writes the struct to a pipe or socket, which has space for it. Returns TFE_ESYS with errno set. */
+/* Writes the struct to a pipe or socket, which has space for it. Returns TFE_ESYS with errno set.
+ */
 int handover_write(int fd, const struct handover *handover) TFE_MUST_CHECK;
 
 /* Reads the struct and sets TFE_TOKEN and TFE_AGENT_KEY from it. Stores the descriptor,
