@@ -63,15 +63,15 @@ def test_type_checkers_know_exactly_the_names_that_there_are():
 
 
 @pytest.mark.parametrize("call, words", [
-    (lambda: tfe.progress("3"), "step is '3'; it must be a whole number"),
+    (lambda: tfe.progress("3"), "step is '3'; it must be an integer"),
     (lambda: tfe.progress(None), "step is None; it must be"),
-    (lambda: tfe.progress(-1), "step is -1; it counts from 0"),
+    (lambda: tfe.progress(-1), "step is -1; it must not be negative"),
     (lambda: tfe.progress(1, samples="x"), "samples is 'x'"),
     (lambda: tfe.progress(1, total=[]), "total is []; it must be"),
     (lambda: tfe.progress(1, metrics={"loss": "low"}), "metrics['loss'] is 'low'; it must be a number"),
     (lambda: tfe.progress(1, metrics={str(n): n for n in range(17)}), "metrics has 17 entries"),
     (lambda: tfe.checkpoint_saved("1", "x"), "step is '1'"),
-    (lambda: tfe.checkpoint_saved(1, None), "path is None; it must be a text or a path")])
+    (lambda: tfe.checkpoint_saved(1, None), "path is None; it must be a string or a path")])
 def test_error_names_its_argument(call, words):
     with pytest.raises((TypeError, ValueError)) as told:
         call()

@@ -243,7 +243,7 @@ def test_a_checkpoint_that_is_damaged_where_nothing_exists_yet_is_passed_over(tm
     data.write_bytes(torn)
     after = Training()
     assert tfe.CheckpointManager(after.checkpoint, tmp_path).restore_newest() == str(tmp_path / "ckpt-0-6")
-    assert f"checkpoint {path} is damaged and passed over" in capsys.readouterr().err
+    assert f"checkpoint {path} is damaged and skipped" in capsys.readouterr().err
     after.make()
     assert str(after.late_values()) == str(LATE)
 

@@ -145,7 +145,7 @@ def test_a_rank_that_has_read_what_rank_0_finds_damaged_does_not_train(tmp_path,
     Training(tmp_path, every_steps=5).train(10)
     monkeypatch.setattr("tfe._manager.service_keys", lambda: Word(""))
     place(1, 2)
-    with pytest.raises(RuntimeError, match="no checkpoint whole"):
+    with pytest.raises(RuntimeError, match="no complete checkpoint"):
         Training(tmp_path).restored()
 
 

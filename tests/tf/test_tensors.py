@@ -199,7 +199,7 @@ def test_a_state_that_came_as_another_than_was_agreed_on_is_not_taken(monkeypatc
     choice = _state.Choice(agreed.held, [0], -1)
     for body in (other, torn):
         monkeypatch.setattr(memory._objects, "broadcast", lambda *_, body=body: body)
-        with pytest.raises(RuntimeError, match="the state of step 3 came from rank 0 as something else"):
+        with pytest.raises(RuntimeError, match="the state of step 3 received from rank 0 does not match"):
             memory._received(choice, None)
     monkeypatch.setattr(memory._objects, "broadcast", lambda *_: agreed.body)
     assert memory._received(choice, None).held == agreed.held

@@ -76,10 +76,10 @@ def _count(value: Count, what: str) -> int:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         if isinstance(value, (str, bytes)) or not hasattr(value, "__int__"):
-            raise TypeError(f"{what} is {value!r}; it must be a whole number") from None
+            raise TypeError(f"{what} is {value!r}; it must be an integer") from None
         number = int(value)  # a tf.Variable
     if number < 0:
-        raise ValueError(f"{what} is {number}; it counts from 0")
+        raise ValueError(f"{what} is {number}; it must not be negative")
     return number
 
 
@@ -142,6 +142,6 @@ def checkpoint_saved(step: Count, path: Union[str, "os.PathLike[str]"]) -> None:
     step, TypeError if step is no number or path no path.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"path is {path!r}; it must be a text or a path")
+        raise TypeError(f"path is {path!r}; it must be a string or a path")
     here = _channel_now()
     here.checkpoint(_count(step, "step"), os.fspath(path), here.shown)

@@ -115,7 +115,7 @@ class BaseManager:
             tried = self._restore_ahead()
             name = awaited(keys, "tfe/restored")
             if tried is not None and not name:
-                raise RuntimeError(f"{self._shared.path}: rank 0 found no checkpoint whole, and this rank has begun to read one")
+                raise RuntimeError(f"{self._shared.path}: rank 0 found no complete checkpoint, but this rank has started to restore one")
             if name and name != tried:
                 self._restore_when_there(name)
         return os.path.join(self._shared.path, name) if name else None
@@ -151,7 +151,7 @@ class BaseManager:
                     wrong = self._damage(path)
                     if wrong is None or is_last:
                         raise
-            print(f"tfe: checkpoint {path} is damaged and passed over: {wrong}", file=sys.stderr, flush=True)
+            print(f"tfe: checkpoint {path} is damaged and skipped: {wrong}", file=sys.stderr, flush=True)
         return ""
 
     def _restore_when_there(self, name: str) -> None:

@@ -84,9 +84,9 @@ class Directory:
         latest = self.epoch()
         if latest > epoch:
             raise StaleEpochError(
-                f"{self.path}: epoch {latest} has saved here, and this process belongs to epoch {epoch}. If it is another "
-                f"training, give it a directory of its own; if the server has lost its memory, start the agents with "
-                f"--checkpoint-dir={self.path}, so that it counts on from there.")
+                f"{self.path}: epoch {latest} has saved here, but this process belongs to epoch {epoch} (use a separate "
+                f"directory for another training; if the server has lost its database, start the agents with "
+                f"--checkpoint-dir={self.path}, so that epochs continue from there)")
 
     def claim(self, epoch: int) -> None:
         """Prevents earlier epochs from saving here. Raises StaleEpochError like check(), or OSError

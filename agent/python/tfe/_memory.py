@@ -96,7 +96,7 @@ class Memory:
             return own
         received = _state.read_body(body, held.epoch, held.step)
         if received is None or received.held != held:
-            raise RuntimeError(f"the state of step {held.step} came from rank {root} as something else")
+            raise RuntimeError(f"the state of step {held.step} received from rank {root} does not match its description")
         return received
 
     def after_step(self, step: int, for_disk: bool = False, saved: bool = False) -> "Optional[Callable[[], list[Any]]]":
@@ -147,7 +147,7 @@ class Memory:
         def read() -> "list[Any]":
             found = buffers.read(index)
             if found is None:
-                raise RuntimeError("a snapshot in memory is not what was put there")
+                raise RuntimeError("a snapshot in memory is corrupt")
             rows = self._objects.rows(found.parts)
             self.unpin()
             return rows

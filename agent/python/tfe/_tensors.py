@@ -29,7 +29,7 @@ Row = Tuple[str, str, tf.Tensor]
 
 def _part(name: str, cut: str, tensor: tf.Tensor) -> _state.Part:
     if tensor.dtype in (tf.variant, tf.resource):
-        raise Unfit(f"{name} is no plain tensor")
+        raise Unfit(f"{name} is not a plain tensor")
     array = tensor._numpy() if hasattr(tensor, "_numpy") else tensor.numpy()  # _numpy() does not copy
     if tensor.dtype == tf.string:
         texts = [bytes(text) for text in np.asarray(array, object).ravel()]
@@ -225,9 +225,9 @@ class Objects:
         try:
             tensors, _, registered, _ = self._checkpoint._saver._gather_serialized_tensors()
         except AttributeError:
-            raise Unfit("this version of TensorFlow has no way to them that is known here") from None
+            raise Unfit("this version of TensorFlow does not give access to the tensors of a checkpoint") from None
         if any(registered.values()) if isinstance(registered, dict) else registered:
-            raise Unfit("an object of the script is saved by functions of its own")
+            raise Unfit("an object of the script has custom functions for saving")
         self._tensors = tensors
         self._readers = [_reader(name, cut, made, one) for made, named in tensors.items() for name, value in named.items()
                          for cut, one in (value.items() if isinstance(value, dict) else [("", value)])]

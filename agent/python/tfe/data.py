@@ -77,13 +77,13 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
         if is_dataset:
             size = int(source.cardinality().numpy()) if size is None else size
             if size < 0:
-                raise ValueError("elastic() cannot tell how many elements the dataset has; say it with size=")
+                raise ValueError("elastic() cannot determine the number of elements of the dataset (pass size=)")
         else:
             lengths = {len(array) for array in tf.nest.flatten(source)}
             if len(lengths) != 1:
                 raise ValueError(f"elastic() needs arrays of one length; these have {sorted(lengths)}")
             if map_share or shuffle_buffer or size is not None:
-                raise ValueError("map, shuffle_buffer and size are for a tf.data.Dataset; arrays need none")
+                raise ValueError("map, shuffle_buffer and size require a tf.data.Dataset; omit them for arrays")
             size = lengths.pop()
         for name, number, least in (("size" if is_dataset else "the length of source", size, 1), ("global_batch", global_batch, 1),
                                     ("seed", seed, 0)):
@@ -174,7 +174,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
         steps_left as steps_per_epoch.
         """
         if self._strategy is None:
-            raise ValueError("for_fit() needs to know the strategy: elastic(…, strategy=strategy)")
+            raise ValueError("for_fit() needs the strategy (pass elastic(…, strategy=strategy))")
         ids, values = next(self._cut(0, 1))
 
         def spec(tensor: Any) -> tf.TensorSpec:

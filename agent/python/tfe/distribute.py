@@ -52,7 +52,7 @@ def strategy(partitioner: Any = None) -> tf.distribute.Strategy:
 
 def _with_ps(partitioner: Any) -> tf.distribute.Strategy:
     if _position.role() != "chief":
-        raise RuntimeError(f"a {_position.role()} of a cluster with ps has no strategy: call tfe.serve() before, which does not return there")
+        raise RuntimeError(f"a {_position.role()} of a cluster with ps has no strategy (call tfe.serve() first; it does not return there)")
     channel().listen(partitioned=partitioner is not None)
     made = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver(),
                                                  variable_partitioner=partitioner)
@@ -73,7 +73,7 @@ def serve() -> None:
     if not _position.has_ps() or job not in ("worker", "ps"):
         return
     if not _position.has_chief():
-        raise RuntimeError("a cluster with ps needs a chief, which makes the strategy: give --chief besides --ps to the agents")
+        raise RuntimeError("a cluster with ps needs a chief, which creates the strategy (start the agents with --chief and --ps)")
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()
     # Without this, a ps on a machine with GPUs would allocate all of their memory.
     config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}) if job == "ps" else None

@@ -194,7 +194,7 @@ class Tree:
 def _part(name: str, leaf: Any) -> _state.Part:
     array = np.asarray(leaf)
     if array.dtype.hasobject:
-        raise Unfit(f"{name} is no array of numbers")
+        raise Unfit(f"{name} is not a numeric array")
     return _state.Part(name, "", array.dtype.name, array.shape, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 

@@ -68,7 +68,7 @@ class Callback(_callback_class()):  # type: ignore[misc]
         super().__init__()
         self._is_jax = _backend() == "jax"
         if checkpointer is not None and _backend() == "torch":
-            raise ValueError("tfe.keras.Callback has no checkpoints on PyTorch: leave checkpointer out")
+            raise ValueError("tfe.keras.Callback does not support checkpoints on PyTorch (omit checkpointer)")
         self._steps = -1  # on JAX and PyTorch; -1: not known
         self._supports_tf_logs = True  # metrics need not be converted to NumPy
         self._checkpointer: Any = checkpointer
