@@ -342,7 +342,7 @@ def test_a_session_is_one_nodes_and_no_label_is_the_servers(server):
     with Waiting(server.port, server.token("agent"), "a") as node:
         node.receive_until("WELCOME")
         node.send("POOL", [(7, node_id("b")), (8, node_secret("b").hex())])
-        assert b"one node" in node.receive_until("REFUSED")[1][2][0] and node.is_closed()
+        assert b"another node" in node.receive_until("REFUSED")[1][2][0] and node.is_closed()
 
 
 def test_a_newer_session_of_a_node_counts_though_the_older_ends_in_the_same_moment(server):
