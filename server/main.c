@@ -209,8 +209,7 @@ static int prepare(struct server *server, struct tfe_reason *reason)
         rc = state_open(&server->state, s->backup_dir, reason);
     }
     if (rc == 0 && rights.stays_root) {
-        log_warn("runs_as_root",
-                 LOG_S("hint", "make a user " DEFAULT_USER ", or name one: --user"));
+        log_warn("runs_as_root", LOG_S("hint", "create the user " DEFAULT_USER " or set --user"));
     }
     /* Must run before the second thread starts. */
     if (rc == 0) {

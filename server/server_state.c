@@ -56,7 +56,7 @@ static int take_lock(struct state *state, struct tfe_reason *reason)
         ssize_t got = pread(fd, pid, sizeof(pid) - 1, 0);
         pid[got > 0 ? strspn(pid, "0123456789") : 0] = '\0';
         reason_set(reason, "another tfe-rdzv (pid %s) is using the state directory %s",
-                   pid[0] != '\0' ? pid : "not known yet", state->dir);
+                   pid[0] != '\0' ? pid : "unknown", state->dir);
         rc = TFE_EEXIST;
     } else {
         reason_errno(reason, "lock %s", path);

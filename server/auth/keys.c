@@ -209,7 +209,7 @@ static int open_key(struct secrets *s, const char *dir, const uint8_t *running,
         return rc;
     }
     if (crypto_scalarmult_base(s->public_key, s->static_secret) != 0) {
-        reason_set(reason, "%s holds no usable key", path);
+        reason_set(reason, "%s contains no usable key", path);
         return TFE_EINVAL;
     }
     if (running && memcmp(running, s->public_key, TOKEN_PUBLIC_KEY_BYTES) != 0) {

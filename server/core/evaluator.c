@@ -58,7 +58,7 @@ static void start_again(struct rdzv *r, struct job *job)
     e->since = r->now;
     e->n_restarts++;
     e->start_visit = e->node->session.visit;
-    send_trace(r, TRACE_EVALUATOR, job, e->node, e->n_restarts, "starts again");
+    send_trace(r, TRACE_EVALUATOR, job, e->node, e->n_restarts, "restarts");
     send_node(r, e->node, MSG_RESTART)->u.restart =
         (struct msg_restart){.epoch = e->epoch, .number = e->n_restarts};
 }
@@ -205,7 +205,7 @@ static void adopt(struct rdzv *r, struct node *node, const struct msg_join *join
                                         .runs = true,
                                         .since = r->now,
                                         .n_restarts = runs ? join->restart : join->exited->restart};
-    send_trace(r, TRACE_EVALUATOR, job, node, job->evaluator.n_restarts, "is back");
+    send_trace(r, TRACE_EVALUATOR, job, node, job->evaluator.n_restarts, "has reconnected");
 }
 
 bool evaluator_handle_join(struct rdzv *r, struct node *node, const struct msg_join *join)
@@ -257,7 +257,7 @@ void evaluator_yield(struct rdzv *r, struct job *job)
         layout_lacking(job) != 1) {
         return;
     }
-    send_trace(r, TRACE_EVALUATOR, job, node, 0, "is needed elsewhere");
+    send_trace(r, TRACE_EVALUATOR, job, node, 0, "is stopped because its node is needed");
     send_stop(r, node, e->epoch);
     evaluator_clear(e);
     node_prepare(r, node);

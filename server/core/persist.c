@@ -139,7 +139,7 @@ static void ask(struct rdzv *r, struct job *job)
         w->members[slot].ports = w->ports + (size_t)slot * job->spec.nproc;
     }
     if (!record_is_valid(&w->record)) {
-        put_off(r, job, "the record contradicts itself");
+        put_off(r, job, "the record is inconsistent");
         return;
     }
     if (w->asked_step != r->steps) {

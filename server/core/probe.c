@@ -358,8 +358,8 @@ static void refuse(struct rdzv *r, struct node *node, const struct node *prober,
                    enum tfe_probe_result result)
 {
     text_setf(r->sentence, sizeof(r->sentence),
-              "no other node of job %s reaches this one at %s:%u, tried for %llu s (node %s: %s); "
-              "name an address that they can reach with --address",
+              "address unreachable: no other node of job %s reached this node at %s:%u within %llu "
+              "s (node %s: %s; set a reachable address with --address)",
               node->job->name.text, node->ready.host, node->ready.ports[0],
               (unsigned long long)tfe_mono_sub(r->now, node->probing.failing_since) / 1000,
               prober->name, msg_probe_result_name(result));
@@ -436,7 +436,8 @@ struct tfe_mono probe_stop_answering(struct rdzv *r, struct job *job)
             continue;
         }
         ready_set(node, 0);
-        send_trace(r, TRACE_NODE_LOST, job, node, 0, "still answers on its ports, left out");
+        send_trace(r, TRACE_NODE_LOST, job, node, 0,
+                   "still responds on its ports; excluded from the epoch");
     }
     return until;
 }

@@ -403,7 +403,7 @@ static void leave_out_the_late(struct rdzv *r, struct job *job)
         if (!has_stopped(node)) {
             verdict_excuse(r, node);
             send_trace(r, TRACE_NODE_LOST, job, node, 0,
-                       "not ready for the switch in time, left out");
+                       "not ready in time for the switch; excluded from the epoch");
         }
     }
 }

@@ -15,11 +15,11 @@
     X(NODE_JOINED, "node_joined", INFO, NULL, "name", "%N has joined")                             \
     X(NODE_BACK, "node_back", INFO, NULL, NULL, "%N is connected again") /* new connection */      \
     X(NODE_READY, "node_ready", DEBUG, NULL, "host",                                               \
-      "%N is ready, its trainers are reached at %T")                                               \
+      "%N is ready, its trainers are reachable at %T")                                             \
     X(NODE_UNVERIFIED, "node_unverified", DEBUG, NULL, "host", NULL) /* no peer can probe it */    \
     X(NODE_VERIFIED, "node_verified", DEBUG, NULL, "by", NULL)       /* text: id of the prober */  \
     X(NODE_UNREACHED, "node_unreached", WARN, "for_ms", "tried",                                   \
-      "%N is not reached at %T so far") /* ms since the first try */                               \
+      "%N has not been reached at %T yet") /* ms since the first try */                            \
     X(NODE_DEAD, "node_dead", WARN, NULL, "by",                                                    \
       "all processes of %N have ended, as proven by %T") /* text: who proved it */                 \
     X(NODE_SUSPECT, "node_suspect", WARN, NULL, NULL,                                              \
@@ -35,7 +35,7 @@
     X(WORKER_DONE, "worker_done", INFO, "workers", NULL,                                           \
       "the worker on %N has ended with exit status 0%w")                                           \
     X(EVALUATOR, "evaluator", INFO, "number", "state",                                             \
-      "the evaluator, at %N, %T") /* number of the restart */                                      \
+      "the evaluator on %N %T") /* number of the restart */                                        \
     X(NODE_QUARANTINED, "node_quarantined", WARN, "ms", "verdict",                                 \
       "%N is quarantined for %d: its trainers fail while those of other nodes do not (%T)")        \
     X(NODE_REFUSED, "node_refused", WARN, NULL, "reason", "%N was refused: %T")                    \

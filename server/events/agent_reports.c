@@ -229,8 +229,8 @@ static void report_straggler(struct reports *all, const struct job_report *job,
         return;
     }
     events_report(all->events, &row,
-                  "%s is slow: a step %s %s there, %s on the other nodes (median)", r->name,
-                  r->slow.by_work ? "keeps the processors busy for" : "takes",
+                  "%s is slow: a step %s %s, compared with %s on the other nodes (median)", r->name,
+                  r->slow.by_work ? "uses the processors for" : "takes",
                   straggler_duration_text(r->slow.own_us, ours),
                   straggler_duration_text(r->slow.others_us, others));
 }

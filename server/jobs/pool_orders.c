@@ -393,7 +393,7 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
     } else if (type == MSG_RERUN) {
         rerun(p, order, job);
     } else if (job->is_over && type != MSG_CANCEL) {
-        refuse(order, REFUSAL_CONFLICT, "job \"%s\" is over", name);
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" has ended", name);
     } else if (type == MSG_SCALE) {
         scale(p, order, by, job, &msg->u.scale);
     } else if (type == MSG_CANCEL) {

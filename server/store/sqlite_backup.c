@@ -98,7 +98,7 @@ int store_backup(struct store *s, const char *path, bool (*goes_on)(void *ctx), 
         return TFE_EINVAL;
     }
     if (access(path, F_OK) == 0) {
-        reason_set(reason, "%s exists already; nothing was overwritten", path);
+        reason_set(reason, "%s already exists; nothing was overwritten", path);
         return TFE_EEXIST;
     }
     int rc = make_part(part, path, reason);

@@ -112,7 +112,7 @@ static int load_record(struct loading *l, const char *job, const uint8_t *bytes,
     rc = rc == 0 ? l->fn(l->ctx, record, NULL) : rc;
     free(record);
     if (rc == TFE_EINVAL || rc == TFE_EEXIST) {
-        *ret_fault = "the record contradicts itself";
+        *ret_fault = "the record is inconsistent";
         return 0;
     }
     return rc;
@@ -129,7 +129,7 @@ static int load_row(void *ctx, struct sqlite_row *row)
         return TFE_ENOMEM;
     }
     if (job[0] == SQLITE_ASIDE[0]) {
-        (void)l->fn(l->ctx, &(struct rdzv_record){.job = job + 1}, "it was set aside before");
+        (void)l->fn(l->ctx, &(struct rdzv_record){.job = job + 1}, "it was set aside earlier");
         return 0;
     }
     int rc = load_record(l, job, bytes, n, &fault);

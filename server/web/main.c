@@ -120,8 +120,7 @@ static int confine(const struct web_settings *s, const struct privileges *rights
                                         is_numeric ? 1 : sizeof(readable) / sizeof(readable[0])};
     int rc = privileges_drop(rights, reason);
     if (rc == 0 && rights->stays_root) {
-        log_warn("runs_as_root",
-                 LOG_S("hint", "make a user " DEFAULT_USER ", or name one: --user"));
+        log_warn("runs_as_root", LOG_S("hint", "create the user " DEFAULT_USER " or set --user"));
     }
     return rc != 0 || s->no_sandbox || SANITIZED ? rc : sandbox_enter(&sandbox, reason);
 }

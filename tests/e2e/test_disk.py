@@ -319,7 +319,7 @@ def test_a_bad_record_sets_one_job_aside_and_stops_no_other(server, fleet, statu
     db.close()
 
     for why in ({"poisoned": "its record cannot be read", "short": "its record cannot be read"},
-                {"poisoned": "it was set aside before", "short": "it was set aside before"}):
+                {"poisoned": "it was set aside earlier", "short": "it was set aside earlier"}):
         s = server(*CALM, port=s.port)
         assert {e["job"]: e["reason"] for e in s.events("job_set_aside")} == why
         wait_until(lambda: len(s.events("node_back")) == 2, what="their return")

@@ -212,7 +212,7 @@ TEST(claims, that_slip_through_all_the_same_reach_no_record)
     job_find(w->r, "j")->run.number = 0;
     ready(w, 0, 1);
     pass(w, 3000);
-    assert_saw(w, "~write_failed job=j node=- epoch=1 number=2000 the record contradicts itself");
+    assert_saw(w, "~write_failed job=j node=- epoch=1 number=2000 the record is inconsistent");
     assert_not_saw(w, "PERSIST");
     assert_not_saw(w, "START");
     world_free(w);

@@ -47,12 +47,11 @@ TEST(newcomer, that_nobody_reaches_never_stops_the_epoch_and_is_refused_after_30
         probed(w, 0, results[k]);
         probed(w, 1, results[k]);
         char expected[300];
-        snprintf(
-            expected, sizeof(expected),
-            "2:REFUSED address_unreachable: no other node of job j reaches this one at c:1200, "
-            "tried for 30 s (node b: %s); name an address that they can reach with "
-            "--address\n",
-            msg_probe_result_name(results[k]));
+        snprintf(expected, sizeof(expected),
+                 "2:REFUSED address_unreachable: address unreachable: no other node of job j "
+                 "reached this node at c:1200 "
+                 "within 30 s (node b: %s; set a reachable address with --address)\n",
+                 msg_probe_result_name(results[k]));
         assert_saw(w, expected);
         assert_saw(w, "2:CLOSE\n");
         assert_string_equal(job_state(w), "running");
@@ -138,7 +137,8 @@ TEST(newcomer, who_never_stops_answering_is_left_out)
     pass(w, 999);
     assert_not_saw(w, "PERSIST");
     pass(w, 1);
-    assert_saw(w, "~node_lost job=j node=a epoch=0 number=0 still answers on its ports, left out");
+    assert_saw(w, "~node_lost job=j node=a epoch=0 number=0 still responds on its ports; excluded "
+                  "from the epoch");
     assert_saw(w, "1:START epoch=1 rank=0 world=1");
     world_free(w);
 }

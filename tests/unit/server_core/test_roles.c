@@ -324,7 +324,7 @@ TEST(evaluator, that_runs_is_found_again_by_a_later_server)
     later->join.running_epoch = later->join.highest_epoch = 2;
     later->join.evaluates = true;
     join(later, 3, "d");
-    assert_saw(later, "~evaluator job=j node=d epoch=1 number=0 is back");
+    assert_saw(later, "~evaluator job=j node=d epoch=1 number=0 has reconnected");
     assert_not_saw(later, "STOP");
     assert_not_saw(later, "PREPARE");
     later->join.evaluates = false;

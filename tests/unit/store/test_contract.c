@@ -215,14 +215,14 @@ TEST_BOTH(store, a_job_that_its_reader_refuses_is_set_aside_and_can_begin_anew)
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
     f->heard = (struct heard){.fail_with = TFE_EINVAL};
     assert_int_equal(store_load(f->store, hear, &f->heard, &f->reason), 0);
-    assert_string_equal(f->heard.text, "j aside: the record contradicts itself\n");
-    assert_string_equal(all_of(f->store, &f->heard), "j aside: it was set aside before\n");
+    assert_string_equal(f->heard.text, "j aside: the record is inconsistent\n");
+    assert_string_equal(all_of(f->store, &f->heard), "j aside: it was set aside earlier\n");
     put_well(f, a_record(&f->b, "j", 1, 0, 1)); /* no conflict with the record that was set aside */
     text_of(&f->wanted, &f->b.record);
     assert_non_null(strstr(all_of(f->store, &f->heard), f->wanted.text));
     f->heard = (struct heard){.fail_with = TFE_EINVAL}; /* sets the record aside a second time */
     assert_int_equal(store_load(f->store, hear, &f->heard, &f->reason), 0);
-    assert_string_equal(all_of(f->store, &f->heard), "j aside: it was set aside before\n");
+    assert_string_equal(all_of(f->store, &f->heard), "j aside: it was set aside earlier\n");
 }
 
 TEST_BOTH(ledger, what_a_row_knows_is_kept_when_a_later_one_does_not)
