@@ -287,8 +287,8 @@ def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token, events)
         assert ctl("drain", f"of-{job}").returncode == 0
     assert {row["job"] for row in events(f"--token={mine}")} <= {"red", None}
     assert told("node_joined", f"--token={mine}") == {("red", "of-red")} and not told("node_refused", f"--token={mine}")
-    assert told("ordered", f"--token={mine}") == {("red", "admin (state-directory) has ordered SCALE of red to 2:3: done"),
-                                                ("red", "admin (state-directory) has ordered DRAIN of of-red: done")}
+    assert told("ordered", f"--token={mine}") == {("red", "admin (state-directory) ordered SCALE of red to 2:3: done"),
+                                                ("red", "admin (state-directory) ordered DRAIN of of-red: done")}
     assert {job for job, _ in told("ordered")} == {"red", "blue", None}  # making the token was one order
     assert ctl("events", "blue", f"--token={mine}").returncode == 77
 
