@@ -358,7 +358,7 @@ static void refuse(struct rdzv *r, struct node *node, const struct node *prober,
                    enum tfe_probe_result result)
 {
     text_setf(r->sentence, sizeof(r->sentence),
-              "address unreachable: no other node of job %s reached this node at %s:%u within %llu "
+              "no other node of job %s reached this node at %s:%u within %llu "
               "s (node %s: %s; set a reachable address with --address)",
               node->job->name.text, node->ready.host, node->ready.ports[0],
               (unsigned long long)tfe_mono_sub(r->now, node->probing.failing_since) / 1000,

@@ -48,7 +48,7 @@ TEST(newcomer, that_nobody_reaches_never_stops_the_epoch_and_is_refused_after_30
         probed(w, 1, results[k]);
         char expected[300];
         snprintf(expected, sizeof(expected),
-                 "2:REFUSED address_unreachable: address unreachable: no other node of job j "
+                 "2:REFUSED address_unreachable: no other node of job j "
                  "reached this node at c:1200 "
                  "within 30 s (node b: %s; set a reachable address with --address)\n",
                  msg_probe_result_name(results[k]));
