@@ -553,7 +553,10 @@ int pool_job_load(struct pool *p, const struct store_submission *row, struct pac
         return TFE_EINVAL;
     }
     struct pool_job *job = job_new(p, row->job);
-    int rc = job ? load(job, ret_nodes) : TFE_ENOMEM;
+    if (!job) {
+        return TFE_ENOMEM;
+    }
+    const int rc = load(job, ret_nodes);
     if (rc != 0) {
         pool_job_free(job);
         return rc;
