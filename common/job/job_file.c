@@ -502,6 +502,27 @@ static int check_environment(const json_t *job, struct tfe_reason *reason)
     return 0;
 }
 
+/* Digits of a number of nodes. */
+#define NODES_DIGITS 5
+_Static_assert(MSG_NODES_MAX < 100000, "NODES_DIGITS");
+
+/* Returns by how many bytes orders may lengthen the text of a valid job: SCALE changes numbers of
+ * nodes, and RESUME sets suspend to false. */
+static size_t growth_of(const json_t *job)
+{
+    const json_t *workers = json_object_get(job, "workers");
+    const json_t *const numbers[] = {json_object_get(workers, "min"),
+                                     json_object_get(workers, "max"), json_object_get(job, "ps")};
+    size_t n = job_flag(job, "suspend") ? 1 : 0;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        char digits[NODES_DIGITS + 1];
+        const int n_digits =
+            snprintf(digits, sizeof(digits), "%u", (unsigned)json_integer_value(numbers[i]));
+        n += NODES_DIGITS - (size_t)n_digits;
+    }
+    return n;
+}
+
 static int check_whole(const json_t *job, struct tfe_reason *reason)
 {
     int rc = check_environment(job, reason);
@@ -523,7 +544,7 @@ static int check_whole(const json_t *job, struct tfe_reason *reason)
     if (n_bytes == 0) {
         return no_memory(reason);
     }
-    if (n_bytes > MSG_SPEC_MAX) {
+    if (n_bytes + growth_of(job) > MSG_SPEC_MAX) {
         return invalid(reason, "the job needs more than %u bytes (move long values into its files)",
                        MSG_SPEC_MAX);
     }

@@ -528,6 +528,36 @@ TEST_IN(pool, failed_deletion_is_not_retried_once_the_job_has_a_successor)
     disk_refuses(false);
 }
 
+/* Submits the job j, suspended, with a variable of n bytes in four. */
+static const char *submit_large(size_t n)
+{
+    static char spec[2 * MSG_SPEC_MAX];
+    size_t at = (size_t)snprintf(spec, sizeof spec,
+                                 "{\"name\": \"j\", \"suspend\": true, \"env\": {\"X\": \"\"");
+    for (unsigned i = 0; i < 4; i++) {
+        const size_t part = n / 4 + (i < n % 4);
+        at += (size_t)snprintf(spec + at, sizeof spec - at, ", \"V%u\": \"%0*d\"", i, (int)part, 0);
+    }
+    (void)snprintf(spec + at, sizeof spec - at, "}}");
+    return server_order(
+        (struct tfe_msg){.type = MSG_SUBMIT, .u.submit = {.job = "j", .spec = spec}});
+}
+
+TEST_IN(pool, largest_job_can_be_scaled_and_resumed)
+{
+    size_t n = MSG_SPEC_MAX;
+    while (strcmp(submit_large(n), "done") != 0) {
+        assert_in_range(--n, MSG_SPEC_MAX / 2, MSG_SPEC_MAX);
+    }
+    const struct tfe_msg scale = {.type = MSG_SCALE,
+                                  .u.scale = {"j", MSG_NODES_MAX, MSG_NODES_MAX, MSG_UNSET}};
+    assert_string_equal(server_order(scale), "done");
+    assert_string_equal(server_order_about(MSG_RESUME, "j"), "done");
+    server_restart();
+    assert_string_equal(state_of("j"), "waiting");
+    assert_int_equal(row_of("j").max_nodes, MSG_NODES_MAX);
+}
+
 TEST_IN(pool, job_that_is_no_job_file_with_its_name_is_refused)
 {
     static const struct {
