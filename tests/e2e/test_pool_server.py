@@ -311,7 +311,7 @@ def test_a_name_that_is_taken(server):
     assert "has not ended" in order(server, "SUBMIT", spec("other"))
     assert "no job" in order(server, "CANCEL", {1: "nobody"})
     assert order(server, "CANCEL", {1: "other"}) == "DONE"
-    assert "over" in order(server, "SCALE", {1: "other", 3: 1, 4: 1})
+    assert "has ended" in order(server, "SCALE", {1: "other", 3: 1, 4: 1})
     assert order(server, "FORGET", {1: "other"}) == "DONE"
     wait_until(lambda: jobs(server) == {}, what="it to be forgotten")
 

@@ -110,7 +110,7 @@ def test_after_a_server_restart_agents_know_each_other_again(server, fleet, nois
 
 
 @pytest.mark.parametrize("address, says", [("192.0.2.7", None), ("169.254.169.254", None), ("[::ffff:10.0.0.1]", None),
-                                           ("somewhere.example", "does not resolve")])
+                                           ("somewhere.example", "cannot resolve")])
 def test_an_address_that_is_not_its_own_is_refused_at_once(server, fleet, address, says):
     s = server(*LONG, "--allow-address=198.51.100.0/24,10.0.0.0/31,2001:db8::/33")
     agent = fleet.start("--nnodes=1:1", "--address", address)
