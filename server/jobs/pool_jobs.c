@@ -160,9 +160,12 @@ struct pool_needs pool_needs_of(const struct pool *p, const json_t *spec)
 int pool_job_set(struct pool_job *job, const json_t *spec)
 {
     char *text = job_file_format(spec);
-    if (!text || strlen(text) > MSG_SPEC_MAX) {
+    if (!text) {
+        return TFE_ENOMEM;
+    }
+    if (strlen(text) > MSG_SPEC_MAX) {
         free(text);
-        return text ? TFE_ETOOBIG : TFE_ENOMEM;
+        return TFE_ETOOBIG;
     }
     free(job->spec);
     job->spec = text;
