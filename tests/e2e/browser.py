@@ -60,8 +60,17 @@ class Browser:
         return self.js("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
 
     def click(self, xpath):
-        element = self.call("/element", {"using": "xpath", "value": xpath})[ELEMENT]
-        self.call(f"/element/{element}/click", {})
+        def is_clicked():
+            element = self.call("/element", {"using": "xpath", "value": xpath})[ELEMENT]
+            try:
+                self.call(f"/element/{element}/click", {})
+            except BrowserError as error:
+                if "stale element" in str(error):  # the page was drawn again in between
+                    return False
+                raise
+            return True
+
+        wait_until(is_clicked, what=f"a click on {xpath}")
 
     def type(self, selector, words):
         element = self.call("/element", {"using": "css selector", "value": selector})[ELEMENT]

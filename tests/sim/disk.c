@@ -40,7 +40,8 @@ struct disk {
     struct names names;
 };
 
-static struct copy *copy_new(const struct rdzv_record *record)
+/* A record that cannot be read back is a violation; its copy keeps only its numbers. */
+static struct copy *copy_new(struct world *w, const struct rdzv_record *record)
 {
     struct copy *copy = sim_alloc(1, sizeof(*copy));
     copy->packed = job_record_pack(record);
@@ -48,15 +49,20 @@ static struct copy *copy_new(const struct rdzv_record *record)
         abort();
     }
     const struct store_record *packed = copy->packed;
-    if (packed->gone) { /* the store keeps no record of a forgotten job */
+    const bool is_read =
+        !packed->gone && /* the store keeps no record of a forgotten job */
+        job_record_unpack(packed->job.text, packed->bytes, packed->n, &copy->record) == 0;
+    if (!is_read && !packed->gone) {
+        check_fail(w->check, CHECK_ONE_WRITER, "record %llu of job %s cannot be read back",
+                   (unsigned long long)packed->sequence, packed->job.text);
+    }
+    if (!is_read) {
         copy->record = sim_alloc(1, sizeof(*copy->record));
         *copy->record = (struct rdzv_record){.sequence = packed->sequence,
                                              .job = packed->job.text,
-                                             .gone = true,
+                                             .gone = packed->gone,
                                              .predecessor = packed->predecessor,
                                              .epoch = packed->epoch};
-    } else if (job_record_unpack(packed->job.text, packed->bytes, packed->n, &copy->record) != 0) {
-        abort();
     }
     return copy;
 }
@@ -251,7 +257,7 @@ void disk_write(struct world *w, const struct rdzv_record *record)
                        (unsigned long long)record->sequence, record->job);
         }
     }
-    struct copy *copy = copy_new(record);
+    struct copy *copy = copy_new(w, record);
     *d->tail = copy;
     d->tail = &copy->next;
     d->n_pending++;

@@ -179,7 +179,7 @@ void node_pass(int64_t ms)
 {
     settle();
     for (int64_t step; ms > 0 && !node.is_over; ms -= step) {
-        step = ms > 1000 ? 1000 : ms; /* the server answers meanwhile */
+        step = ms > 100 ? 100 : ms; /* the server answers meanwhile */
         fake_clock_pass(pool_base(own.pool), step);
         node.is_over = event_base_got_break(pool_base(own.pool));
         settle();
