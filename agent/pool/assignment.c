@@ -133,7 +133,7 @@ static bool is_python(const char *word)
  * settings. */
 static size_t apply_command(const char *const *words, size_t n, struct agent_settings *settings)
 {
-    if (!is_python(words[0])) {
+    if (n == 0 || !is_python(words[0])) {
         settings->no_python = true;
         return 0;
     }

@@ -171,7 +171,7 @@ static int arrange_nodes(struct record_list *rows)
     for (size_t i = 0; rc == 0 && i < rows->n; i++) {
         if (rows->v[i].schema == &schema_job) {
             job = rows->v[i].at;
-        } else if (rows->v[i].schema == &schema_node) {
+        } else if (rows->v[i].schema == &schema_node && job) {
             ((struct node_record *)rows->v[i].at)->job = job->job;
             rows->v[i].schema = &schema_node_of_job;
         }
