@@ -18,7 +18,8 @@ def counts(build, folder):
         said = subprocess.run(["gcov", "--json-format", "--stdout", str(notes)], cwd=build, check=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
         for file in [file for document in said.splitlines() for file in json.loads(document)["files"]]:
-            path = pathlib.Path(build, file["file"]).resolve()
+            # Names are relative to the build folder or, mapped by -ffile-prefix-map, to the tree.
+            path = next((path for path in ((base / file["file"]).resolve() for base in (build, root)) if path.is_file()), root)
             if path.is_relative_to(root / folder):
                 for line in file["lines"]:
                     key = (str(path.relative_to(root)), line["line_number"])

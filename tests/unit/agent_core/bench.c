@@ -102,8 +102,9 @@ static void put_msg(struct bench *b, const struct tfe_msg *msg)
         if (msg->u.progress.has_saved) {
             put(b, " saved=%llu", (unsigned long long)msg->u.progress.saved_step);
         }
-        put(b, " saves=%u answers=%llu%s", msg->u.progress.saves,
-            (unsigned long long)msg->u.progress.answers, msg->u.progress.listens ? " listens" : "");
+        put(b, " saves=%u answers=%llu%s%s", msg->u.progress.saves,
+            (unsigned long long)msg->u.progress.answers, msg->u.progress.listens ? " listens" : "",
+            msg->u.progress.alone ? " alone" : "");
         put_memory(b, &msg->u.progress.memory);
         if (msg->u.progress.has_from) {
             put(b, " from=%llu", (unsigned long long)msg->u.progress.from_step);

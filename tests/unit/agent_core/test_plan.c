@@ -48,6 +48,17 @@ TEST_IN(progress, of_a_checkpoint_does_not_wait)
     assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=9 saves=1 answers=0 listens\n");
 }
 
+TEST_IN(progress, of_a_trainer_outside_its_cluster_is_sent_at_once_and_once)
+{
+    struct bench *b = a_running_bench(1);
+    does(b, (struct agent_event){.type = AGENT_ALONE, .epoch = 2});
+    assert_string_equal(b->log, ""); /* not of the running epoch */
+    does(b, (struct agent_event){.type = AGENT_ALONE, .epoch = 1});
+    assert_string_equal(b->log, "PROGRESS epoch=1 saves=0 answers=0 alone\n");
+    does(b, (struct agent_event){.type = AGENT_ALONE, .epoch = 1});
+    assert_string_equal(b->log, "");
+}
+
 TEST_IN(progress, of_several_trainers_is_that_of_the_node)
 {
     struct bench *b = a_running_bench(2);

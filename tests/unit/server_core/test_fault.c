@@ -350,6 +350,20 @@ static const struct msg_exited no_module = {
     .tail = "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
             "ModuleNotFoundError: No module named 'tensroflow'\n"};
 
+static void assert_reason(struct world *w, const char *reason, uint32_t retry_ms)
+{
+    struct msg_status_job row;
+    char room[MSG_SENTENCE_MAX];
+    assert_int_equal(rdzv_find_job(w->r, "j", &row), 0);
+    rdzv_view_reason(w->r, &row, room);
+    if (reason) {
+        assert_string_equal(row.reason, reason);
+    } else {
+        assert_null(row.reason);
+    }
+    assert_int_equal(row.retry_ms, retry_ms);
+}
+
 TEST(start, that_fails_alike_on_all_ranks_at_once_fails_the_job)
 {
     struct world *w = a_first_start(2);
@@ -360,7 +374,11 @@ TEST(start, that_fails_alike_on_all_ranks_at_once_fails_the_job)
     assert_saw(w, "job j failed: ModuleNotFoundError: No module named 'tensroflow' (x.py:1, rank 0 "
                   "on a and 1 "
                   "other); not retried: every rank failed before training began");
-    assert_saw(w, "ModuleNotFoundError");
+    assert_reason(w,
+                  "ModuleNotFoundError: No module named 'tensroflow' (x.py:1, rank 0 on a and 1 "
+                  "other); not retried: every rank failed before training began (--retry-start "
+                  "retries)",
+                  0);
     world_free(w);
 
     w = a_first_start(1);
@@ -378,20 +396,6 @@ TEST(start, that_fails_alike_is_said_once_by_the_lowest_rank)
     assert_saw(w, "job j failed: ModuleNotFoundError: No module named 'tensroflow' (x.py:1, rank 0 "
                   "on a and 2 others); not retried");
     world_free(w);
-}
-
-static void assert_reason(struct world *w, const char *reason, uint32_t retry_ms)
-{
-    struct msg_status_job row;
-    char room[MSG_SENTENCE_MAX];
-    assert_int_equal(rdzv_find_job(w->r, "j", &row), 0);
-    rdzv_view_reason(w->r, &row, room);
-    if (reason) {
-        assert_string_equal(row.reason, reason);
-    } else {
-        assert_null(row.reason);
-    }
-    assert_int_equal(row.retry_ms, retry_ms);
 }
 
 TEST(failure, is_shown_with_the_time_of_the_next_try_until_there_is_progress)

@@ -127,6 +127,19 @@ TEST(view, adds_up_the_memory_that_a_jobs_agents_have_given)
     world_free(w);
 }
 
+TEST(view, counts_nodes_that_train_outside_their_cluster)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct tfe_msg progress = {.type = MSG_PROGRESS,
+                                         .u.progress = {.epoch = 1, .alone = true}};
+        assert_int_equal(say(w, 1, &progress), 0);
+        assert_int_equal(strstr(w->log, "~node_alone") != NULL, i == 0); /* reported once */
+        assert_int_equal(job_row(w, NULL).alone, 1);
+    }
+    world_free(w);
+}
+
 TEST(view, says_when_the_server_was_late)
 {
     struct world *w = a_running_world(1, 2, 2);
