@@ -69,7 +69,7 @@ struct pool {
     struct files *files;      /* the job's files, or NULL if it has none */
     struct toolbox *toolbox;  /* program for containers; NULL if this node runs no images */
     struct pool_child *child; /* the job's agent, or NULL */
-    bool is_stopped;          /* the child was asked to end */
+    bool is_stopped;          /* the child has been signalled to end */
     bool is_hurried; /* a second signal arrived: do not wait for processes that cannot be killed */
     struct pool_end end; /* result to report in FREED once there is no child */
     int leaves;          /* signal that ends the node, SIGTERM on the server's request; 0 if none */

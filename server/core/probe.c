@@ -579,7 +579,7 @@ int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *prob
         place++;
     }
     if (place == p->n_asked || p->asked[place].has_answered) {
-        return 0; /* the prober was not asked */
+        return 0; /* no PROBE was sent to this prober */
     }
     p->asked[place].has_answered = true;
     p->n_answered++;

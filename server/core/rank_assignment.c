@@ -30,10 +30,10 @@ static bool suits_before(const struct node *a, const struct node *b)
     return id_compare(&a->id, &b->id) < 0;
 }
 
-/* Returns true if a has the better claim to slot 0. A node that may have to leave gets it only if
- * all may; among those, the one that stays longest. The current holder keeps slot 0 against nodes
- * that are better only by seniority or memory; otherwise it goes to the node whose memory keeps the
- * newest state. */
+/* Returns true if a has the better claim to slot 0. A node that may have to leave gets slot 0 only
+ * if all nodes may; then the node with the latest deadline gets it. The current holder keeps slot 0
+ * against nodes that are better only by seniority or memory; otherwise it goes to the node whose
+ * memory keeps the newest state. */
 static bool leads_before(const struct node *a, const struct node *b)
 {
     const struct notice *x = &a->notice;

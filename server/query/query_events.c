@@ -48,8 +48,8 @@ static bool is_visible(const struct event_rows *s, const struct msg_event_row *r
     return is_for_all || !principal_fault(s->by, MSG_EVENTS, row->job);
 }
 
-/* Returns the next event of the page or, after that, of those in memory; NULL if the store has to
- * be asked, or has no more. */
+/* Returns the next event of the page read from the store or, after that page, of those in memory.
+ * Returns NULL if the next page must be read first, or if there are no more events. */
 static const struct msg_event_row *next_event(struct event_rows *s)
 {
     const struct msg_event_row *row = store_rows_next(&s->store);

@@ -40,7 +40,8 @@ struct disk {
     struct names names;
 };
 
-/* A record that cannot be read back is a violation; its copy keeps only its numbers. */
+/* Copies a record to the simulated disk. If the record cannot be read back, reports a violation and
+ * copies only its numbers. */
 static struct copy *copy_new(struct world *w, const struct rdzv_record *record)
 {
     struct copy *copy = sim_alloc(1, sizeof(*copy));
@@ -49,21 +50,21 @@ static struct copy *copy_new(struct world *w, const struct rdzv_record *record)
         abort();
     }
     const struct store_record *packed = copy->packed;
-    const bool is_read =
-        !packed->gone && /* the store keeps no record of a forgotten job */
-        job_record_unpack(packed->job.text, packed->bytes, packed->n, &copy->record) == 0;
-    if (!is_read && !packed->gone) {
+    /* the store keeps no record of a forgotten job */
+    if (!packed->gone &&
+        job_record_unpack(packed->job.text, packed->bytes, packed->n, &copy->record) == 0) {
+        return copy;
+    }
+    if (!packed->gone) {
         check_fail(w->check, CHECK_ONE_WRITER, "record %llu of job %s cannot be read back",
                    (unsigned long long)packed->sequence, packed->job.text);
     }
-    if (!is_read) {
-        copy->record = sim_alloc(1, sizeof(*copy->record));
-        *copy->record = (struct rdzv_record){.sequence = packed->sequence,
-                                             .job = packed->job.text,
-                                             .gone = packed->gone,
-                                             .predecessor = packed->predecessor,
-                                             .epoch = packed->epoch};
-    }
+    copy->record = sim_alloc(1, sizeof(*copy->record));
+    *copy->record = (struct rdzv_record){.sequence = packed->sequence,
+                                         .job = packed->job.text,
+                                         .gone = packed->gone,
+                                         .predecessor = packed->predecessor,
+                                         .epoch = packed->epoch};
     return copy;
 }
 

@@ -145,7 +145,7 @@ def train(fleet, kills=0, chance=None):
     for kill, how in enumerate(ways):  # the list may grow
         epochs = len(fleet.epochs())
         amid_copy = how == "trainer" and not victims.torn or chance.random() < 0.4
-        # Some kills hit the restart after another one, never two in a row: no holder of the state might be left.
+        # A kill may hit the restart after another kill, but two consecutive kills never do: all holders of the state could be lost.
         hurries = not amid_copy and may_hurry and chance.random() < 0.5
         may_hurry = not hurries
         if not hurries:

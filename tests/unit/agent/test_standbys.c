@@ -27,7 +27,7 @@ static struct {
     char folder[FOLDER_BYTES]; /* the interpreter, "script" of the next standby, and "preload" of
                                   the last; $D in their environment */
     char interpreter[512];
-    uint32_t pid; /* of the warm one, as was told */
+    uint32_t pid; /* process id of the warm standby, as reported */
     int gone;     /* number of reports that a standby is gone */
     int settled;
     int starts;

@@ -212,7 +212,7 @@ TEST_IN(pool, active_deadline_ends_a_job_by_the_time_that_it_ran)
     nodes_heard_is("0:release 1 60000ms the job is suspended; ");
     assert_string_equal(server_order_about(MSG_SUSPEND, "j"), "done"); /* has no effect */
     agent_leaves(0);
-    node_freed(0, 1, 1); /* the exit code does not count, since the agent was told to end */
+    node_freed(0, 1, 1); /* the exit code does not count, since the server had released the node */
     server_pass(60000);
     assert_string_equal(state_of("j"), "suspended");
     assert_string_equal(server_order_about(MSG_RESUME, "j"), "done");
