@@ -17,6 +17,8 @@ from web import descriptors, start
 FULL = bool(os.environ.get("TFE_TEST_FULL"))
 # Descriptors besides HTTP connections: the loop's, the log, one connection to the server.
 OWN_DESCRIPTORS = 40
+# libevent closes a freed connection in the loop's next iteration, and one iteration accepts up to a full backlog.
+BACKLOG = 256
 
 
 def cpu_s(pid):
@@ -103,7 +105,7 @@ def test_a_crowd_that_never_finishes_a_sentence(server, state_dir, tmp_path, noi
         print(f"{crowd} in {took:.1f} s: {most} descriptors, {grown >> 20} MiB, answered within {max(asked) * 1000:.0f} ms, "
               f"renewals within {max(late) * 1000:.0f} ms, {spent:.2f} s of the server's")
         gauges = web.gauges()
-        assert most <= places + OWN_DESCRIPTORS and gauges["tfe_web_connections"] <= places
+        assert most <= places + BACKLOG + OWN_DESCRIPTORS and gauges["tfe_web_connections"] <= places
         assert gauges["tfe_web_connections_shut_total"] >= crowd - places - 1
         assert gauges["tfe_web_pages"] == 1 and gauges["tfe_web_pages_cut_total"] == 0
         # Data per connection that is read but not parsed, and the sanitizer's quarantine.
