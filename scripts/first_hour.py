@@ -1,10 +1,10 @@
-"""Plays a new user's first hour with tfe on this machine and prints docs/first-hour.md: the output of each terminal.
+"""Records a session with tfe on this machine and prints docs/first-hour.md: the output of each terminal.
 
     .venv/bin/python scripts/first_hour.py > docs/first-hour.md
 
-The programs are real and have their own terminals. The output is unedited except for this: the working folder is called
-~, the source folder /usr/local/src/tfe, the folder of Python's packages /…/; colour escapes are left out, and long
-lines are folded.
+The programs are real and have their own terminals. Edited are only these: the working folder is called ~, the source
+folder /usr/local/src/tfe, the folder of Python's packages /…/; colours are removed, long lines are folded, and of a
+traceback the lines between the first and the last are left out.
 """
 import fcntl
 import os
@@ -30,39 +30,60 @@ STEPS = 2000
 PATIENCE_S = 90
 WIDTH = 96    # columns of output, which is indented by four blanks
 
-TELL = {
-    "server": ("A server",
-              "It goes on the machine that stays. At its first start it makes its keys and tokens, and says what to "
-              "type on the others. This terminal stays open; in real life it is a service."),
-    "a": ("The first agent",
-         "On a worker machine. Here all are on one machine, so that each is given a name. `--nnodes=2:4`: from "
-         "two machines on it trains, beyond four they wait. So this one says what it waits for."),
-    "status": ("What is going on?",
-              "From anywhere that has a token; on the server's machine nothing has to be said."),
-    "bc": ("Two more",
-          "The same line on two more machines. There are two now and a third one comes at the same moment, so "
-          "the server waits a little and begins with three."),
-    "kill": ("A machine dies",
-            "`kill -9` of agent b: no goodbye, as when a machine loses power. Its guard ends what it ran. The "
-            "others go on with two, from the last checkpoint."),
-    "epochs": ("What did that cost?",
-              "An epoch is one cluster, from one change of its members to the next."),
-    "d": ("Another machine",
-         "It is made ready while the others train, and taken in at their next checkpoint, so that no step is "
-         "done twice."),
-    "drain": ("Taking one out",
-             "Somebody needs machine c for something else, within 30 seconds: time enough for the next checkpoint, "
-             "so that here, too, nothing is done twice."),
-    "interrupt": ("Ctrl-C",
-                 "In the terminal of a. It leaves in an orderly way. One machine is left, of at least two: training "
-                 "stands still, and everybody says so."),
-    "waiting": ("What is going on now?",
-               "The standstill is counted while it lasts."),
-    "again": ("The same line again",
-             "It goes on where the last checkpoint is, and comes to its end."),
-    "end": ("What it was worth",
-           "Where the time went, and what happens to whoever starts it once more."),
+SECTIONS = {
+    "server": ("Start the server",
+               "The server runs on a non-preemptible machine, usually as a service. At its first start it creates its "
+               "keys and tokens, and prints the command for the agents."),
+    "a": ("Start the first agent",
+          "Normally each agent runs on a machine of its own; here all run on one machine and need different names. "
+          "`--nnodes=2:4` means: train with 2 to 4 nodes. The agent therefore waits for a second node."),
+    "status": ("Show the status",
+               "`tfe-ctl` needs the server's address and a token; on the server's machine it finds both."),
+    "bc": ("Start two more agents",
+           "Two nodes would be enough. The third one joins at the same moment, so the server waits a little and begins "
+           "with three."),
+    "kill": ("Lose a machine",
+             "`kill -9` ends agent b without a message to the server, as if its machine had lost power. The guard process "
+             "of b ends its trainer. The other two nodes continue from the last checkpoint."),
+    "epochs": ("Show what the loss cost",
+               "An epoch is one cluster, from one change of its members to the next. Standstill is the time from the last "
+               "step before a change to the first step after it."),
+    "d": ("Add a machine",
+          "The new node prepares while the others train. It joins at their next checkpoint, so that no step is done "
+          "twice."),
+    "drain": ("Remove a machine",
+              "Machine c is needed for something else within 30 seconds. That is enough for the next checkpoint, so no "
+              "step is done twice."),
+    "interrupt": ("Press Ctrl-C",
+                  "Agent a leaves its job by a planned switch. One node is left, fewer than the minimum of two, so training "
+                  "waits."),
+    "waiting": ("Show the status again",
+                "The current standstill is included in the costs."),
+    "again": ("Start the agent again",
+              "Training continues from the last checkpoint, to its end."),
+    "end": ("Show the costs of the whole run",
+            "The job is over. An agent that is started again runs nothing, and reports how the job has ended."),
 }
+
+
+def without_frames(lines):
+    """Returns the lines without those between the first and the last line of a trainer's traceback."""
+    kept, tracebacks = [], {}       # tracebacks: terminal -> its lines so far
+    for name, text in [*lines, *((name, "") for name, _ in lines)]:
+        is_trainer = re.match(r"\[\d+\] |\[\d+\]$", text)
+        if name in tracebacks and not is_trainer:
+            first, *frames, last = tracebacks.pop(name)
+            errors = [line for line in frames if re.match(r"\[\d+\] [\w.]+(Error|Exception)\b", line)]
+            place = kept.index((name, first)) + 1
+            kept[place:place] = [(name, f"{first[:4]}… ({len(frames)} lines)"), (name, errors[-1] if errors else last)]
+        if name in tracebacks:
+            tracebacks[name].append(text)
+        elif is_trainer and "Traceback (most recent call last)" in text:
+            tracebacks[name] = [text]
+            kept.append((name, text))
+        elif text:
+            kept.append((name, text))
+    return kept
 
 
 class Terminal:
@@ -143,10 +164,11 @@ class Play:
 
     def section(self, key):
         """Stores the output since the last section."""
-        head, text = TELL[key]
+        head, text = SECTIONS[key]
         self.out += [f"## {head}", "", textwrap.fill(text, 100), ""]
-        width = max(len(name) for name, _ in self.lines)
-        for name, line in self.lines:
+        lines = without_frames(self.lines)
+        width = max(len(name) for name, _ in lines)
+        for name, line in lines:
             parts = textwrap.wrap(line, WIDTH - width - 2, subsequent_indent="      ", drop_whitespace=False,
                                   replace_whitespace=False, break_on_hyphens=False) or [""]
             self.out += [f"    {name if i == 0 else '':>{width}}  {part}".rstrip() for i, part in enumerate(parts)]
@@ -220,14 +242,15 @@ def story(play):
     play.section("end")
 
 
-INTRO = """# The first hour
+INTRO = """# A recorded session
 
-What somebody sees who has never used tfe: a server, three agents, an ordinary training script, a
-machine that dies, one that comes, one that is taken out, Ctrl-C, and the same line again. It is the
-transcript of a real run (`scripts/first_hour.py` makes it anew). Of what the programs said nothing
-is edited but paths and colours; long lines are folded. In front of each line stands the terminal
-that showed it. The script, `scripts/examples/tutorial.py`, is a loop as TensorFlow's tutorials have
-it and knows nothing of tfe; it saves every 100 steps and restores what is newest.
+What the programs print in a session of four minutes: a server, three agents, an ordinary training
+script, the loss of a machine, a new machine, a drained machine, Ctrl-C, and a restart. The
+[tutorial](tutorial.md) has the same steps to try. `scripts/first_hour.py` records the session; the
+name in front of each line is the terminal that showed it, `you` is the operator's. Paths are
+shortened, long lines folded, and the frames of tracebacks left out. The script,
+`scripts/examples/tutorial.py`, is a training loop as in TensorFlow's tutorials and does not use the
+`tfe` package. It saves every 100 steps, and restores the newest checkpoint.
 """
 
 
