@@ -32,7 +32,7 @@ def debian12():
     if not (base / "sbin/init").exists():
         include = ("systemd,systemd-sysv,dbus,python3,libevent-core-2.1-7,libevent-extra-2.1-7,libevent-openssl-2.1-7,libsodium23,"
                    "libprotobuf-c1,libjansson4,libpcre2-8-0,libyaml-0-2,libsqlite3-0,libseccomp2,libncursesw6,libssl3,libzstd1")
-        run("debootstrap", "--variant=minbase", f"--include={include}", "bookworm", base, "http://deb.debian.org/debian", timeout=1200)
+        run("debootstrap", "--variant=minbase", f"--include={include}", "bookworm", base, timeout=1200)
     return base
 
 

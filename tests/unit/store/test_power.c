@@ -1,7 +1,7 @@
 /* tests/unit/store/test_power.c: no acknowledged epoch is lost if the power fails at any write or
  * sync.
  *
- * 300 cycles; $TFE_TEST_CYCLES sets another number, and $TFE_TEST_FULL means 10,000. */
+ * 300 cycles; $TFE_TEST_CYCLES sets another number, and $TFE_TEST_FULL means 5,000. */
 #include "server/store/store.h"
 #include "tests/unit/store/lossy.h"
 #include "tests/unit/store/records.h"
@@ -33,7 +33,7 @@ static long cycles(void)
     if (wish) {
         return strtol(wish, NULL, 10);
     }
-    return getenv("TFE_TEST_FULL") ? 10000 : 300;
+    return getenv("TFE_TEST_FULL") ? 5000 : 300;
 }
 
 static int take_job(void *ctx, const struct rdzv_record *r, const char *fault)
