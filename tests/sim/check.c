@@ -11,7 +11,7 @@
 
 /* Number of a job's epochs that are remembered; older ones are dropped once no trainer of theirs
  * lives. */
-#define VIEWS_KEPT 16
+#define VIEWS_MAX 16
 
 static const struct {
     const char *name;
@@ -47,9 +47,9 @@ struct era {
     bool is_split;
     uint64_t stepped;
     bool is_over;
-    uint64_t seen; /* highest epoch that a node has reported to the present server as seen */
-    uint64_t told; /* highest epoch that a node has reported to the present server as running */
-    uint64_t told_digest;
+    uint64_t seen;     /* highest epoch that a node has reported to the present server as seen */
+    uint64_t reported; /* highest epoch that a node has reported to the present server as running */
+    uint64_t reported_digest;
     uint64_t chosen; /* number of the next epoch */
     uint64_t known;  /* highest epoch known to be running when the next one was started */
     uint64_t known_digest;
@@ -210,10 +210,10 @@ void check_server_begins(struct check *c)
 {
     c->server++;
     for (size_t i = 0; i < c->n_jobs; i++) {
-        check_unheard(c, (uint32_t)i);
+        check_reports_dropped(c, (uint32_t)i);
         /* the charge died with its server, or will be reported again */
         c->jobs[i].charged_epoch = 0;
-        if (!c->on[CHECK_OVER_RESTARTS]) {
+        if (!c->on[CHECK_ACROSS_RESTARTS]) {
             check_forgotten(c, (uint32_t)i);
         }
     }
@@ -236,9 +236,9 @@ void check_rolled_back(struct check *c, uint32_t job, uint64_t epoch)
     era->chosen = epoch;
 }
 
-/* Removes and returns what was seen of the epoch in an era in which no node was told of it: after
+/* Removes and returns what was seen of the epoch in an era in which no server started it: after
  * its record was lost (perhaps more than once) and before a server adopted it. */
-static struct view *take_early(struct job_check *j, uint64_t epoch)
+static struct view *remove_early_view(struct job_check *j, uint64_t epoch)
 {
     for (struct view **at = &j->views; *at; at = &(*at)->older) {
         struct view *view = *at;
@@ -262,7 +262,7 @@ void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch)
         era_of(j)->is_split = era_of(j)->is_split || is_other;
     }
     struct view *early;
-    while (runs && (early = take_early(j, epoch)) != NULL) {
+    while (runs && (early = remove_early_view(j, epoch)) != NULL) {
         runs->own_faults += early->own_faults;
         runs->silence = runs->silence || early->silence;
         runs->finished = runs->finished || early->finished;
@@ -276,21 +276,22 @@ void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch)
     era_of(j)->chosen = epoch;
 }
 
-void check_unheard(struct check *c, uint32_t job)
+void check_reports_dropped(struct check *c, uint32_t job)
 {
     struct era *era = era_of(job_of(c, job));
     era->seen = 0;
-    era->told = 0;
+    era->reported = 0;
 }
 
-void check_heard(struct check *c, uint32_t job, uint64_t seen, uint64_t running, uint64_t digest)
+void check_join_received(struct check *c, uint32_t job, uint64_t seen, uint64_t running,
+                         uint64_t digest)
 {
     struct era *era = era_of(job_of(c, job));
     era->seen = seen > era->seen ? seen : era->seen;
     /* otherwise it looks like an abandoned epoch */
-    if (running > era->told && running >= era->chosen) {
-        era->told = running;
-        era->told_digest = digest;
+    if (running > era->reported && running >= era->chosen) {
+        era->reported = running;
+        era->reported_digest = digest;
     }
 }
 
@@ -301,7 +302,8 @@ void check_chosen(struct check *c, uint32_t job, uint64_t epoch)
         return; /* reported again, or with its end */
     }
     if (epoch <= era->seen) {
-        check_fail(c, CHECK_EPOCH_GROWS, "epoch %llu is chosen, a node has seen epoch %llu",
+        check_fail(c, CHECK_EPOCH_NUMBER,
+                   "epoch %llu is chosen although a node has seen epoch %llu",
                    (unsigned long long)epoch, (unsigned long long)era->seen);
     }
     era->chosen = epoch;
@@ -327,7 +329,7 @@ static void forget_old_views(struct job_check *j)
     unsigned n = 0;
     for (struct view **at = &j->views; *at;) {
         struct view *view = *at;
-        if (++n > VIEWS_KEPT && view->n_live == 0) {
+        if (++n > VIEWS_MAX && view->n_live == 0) {
             *at = view->older;
             view_free(view);
         } else {
@@ -356,24 +358,24 @@ void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members
     struct job_check *j = job_of(c, job);
     struct era *era = era_of(j);
     if (epoch <= era->highest) {
-        check_fail(c, CHECK_EPOCH_GROWS, "epoch %llu begins after epoch %llu",
+        check_fail(c, CHECK_EPOCH_NUMBER, "epoch %llu starts after epoch %llu",
                    (unsigned long long)epoch, (unsigned long long)era->highest);
     }
     if (era->is_over) {
-        check_fail(c, CHECK_STAYS_OVER, "epoch %llu begins in a job that is over",
+        check_fail(c, CHECK_JOB_FINISHED, "epoch %llu starts in a finished job",
                    (unsigned long long)epoch);
     }
     if (members > j->max) {
-        check_fail(c, CHECK_MAX_KEPT, "epoch %llu has %llu members, max is %u",
+        check_fail(c, CHECK_MAX_NODES, "epoch %llu has %llu members, max is %u",
                    (unsigned long long)epoch, (unsigned long long)members, j->max);
     }
     if (members < j->min) {
-        check_fail(c, CHECK_MIN_KEPT, "epoch %llu has %llu members, min is %u",
+        check_fail(c, CHECK_MIN_NODES, "epoch %llu has %llu members, min is %u",
                    (unsigned long long)epoch, (unsigned long long)members, j->min);
     }
     era->highest = epoch;
-    era->known = era->told;
-    era->known_digest = era->told_digest;
+    era->known = era->reported;
+    era->known_digest = era->reported_digest;
     (void)view_get(j, j->era, epoch);
 }
 
@@ -387,7 +389,7 @@ static bool view_agrees(struct check *c, struct view *view, uint32_t world, uint
         view->live = sim_alloc(world, sizeof(*view->live));
     }
     if (view->digest != digest || view->world != world) {
-        check_fail(c, CHECK_ONE_VIEW, "epoch %llu has two tables, of %u and of %u trainers",
+        check_fail(c, CHECK_ONE_TABLE, "epoch %llu has two tables, of %u and of %u trainers",
                    (unsigned long long)view->epoch, view->world, world);
         return false;
     }
@@ -404,13 +406,13 @@ void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
         return;
     }
     if ((uint64_t)world > (uint64_t)j->max * j->nproc) {
-        check_fail(c, CHECK_MAX_KEPT, "epoch %llu has %u trainers, max is %u nodes of %u",
+        check_fail(c, CHECK_MAX_NODES, "epoch %llu has %u trainers, max is %u nodes of %u",
                    (unsigned long long)epoch, world, j->max, j->nproc);
     }
     for (uint32_t r = part->rank; r < part->rank + part->n; r++) {
         if (r >= world || (view->holder[r] && view->holder[r] != node + 1)) {
             check_fail(c, CHECK_ONE_RANK,
-                       "rank %u of epoch %llu is given to node %u and to node %u", r,
+                       "rank %u of epoch %llu is assigned to node %u and to node %u", r,
                        (unsigned long long)epoch, r < world ? view->holder[r] - 1 : 0, node);
             return;
         }
@@ -430,7 +432,7 @@ void check_trainer_begins(struct check *c, uint32_t era, uint32_t job, uint64_t 
         return;
     }
     if (rank >= world || view->live[rank]) {
-        check_fail(c, CHECK_ONE_RANK, "rank %u of epoch %llu lives on node %u and on node %u", rank,
+        check_fail(c, CHECK_ONE_RANK, "rank %u of epoch %llu runs on node %u and on node %u", rank,
                    (unsigned long long)epoch, rank < world ? view->live[rank] - 1 : 0, node);
         return;
     }
@@ -498,15 +500,15 @@ static uint32_t own_faults(const struct job_check *j, uint64_t epoch)
     return n;
 }
 
-/* Checks a charge that has stood for so long that it cannot be taken back any more. */
+/* Checks a charge that can no longer be cancelled. */
 static void judge_charge(struct check *c, struct job_check *j)
 {
     uint64_t epoch = j->charged_epoch;
     const struct view *view = view_find(j, j->era, epoch);
     j->charged_epoch = 0;
     if (view && own_faults(j, epoch) == 0 && !(view->silence && (j->mute || view->finished))) {
-        check_fail(c, view->silence ? CHECK_CHARGE_SILENT : CHECK_CHARGE_FREE,
-                   "epoch %llu is charged, none of its trainers failed by itself",
+        check_fail(c, view->silence ? CHECK_CHARGE_SILENT : CHECK_CHARGE_FAULT,
+                   "epoch %llu is charged although none of its trainers failed by itself",
                    (unsigned long long)epoch);
     }
 }
@@ -526,13 +528,13 @@ void check_charged(struct check *c, uint32_t job, uint64_t epoch, int64_t verdic
     j->verdict_at = verdict_at;
 }
 
-void check_charge_back(struct check *c, uint32_t job, uint64_t epoch)
+void check_charge_cancelled(struct check *c, uint32_t job, uint64_t epoch)
 {
     struct job_check *j = job_of(c, job);
     struct view *view = view_get(j, j->era, epoch);
     if (view->charged_by != c->server || view->charged == 0) {
-        check_fail(c, CHECK_CHARGE_STANDS,
-                   "a charge is taken back in epoch %llu, which was not charged",
+        check_fail(c, CHECK_CHARGE_REFUND,
+                   "a charge is cancelled in epoch %llu, which was not charged",
                    (unsigned long long)epoch);
     }
     view->charged = 0;
@@ -620,7 +622,7 @@ void check_lease_over(struct check *c, uint32_t node, int64_t clock)
 {
     const struct node_check *n = node_of(c, node);
     if (clock < n->lease_end && !n->clock_stood) {
-        check_fail(c, CHECK_LEASE_KEPT, "the lease of node %u ends %lld ms early on its clock",
+        check_fail(c, CHECK_LEASE_HONORED, "the lease of node %u ends %lld ms early on its clock",
                    node, (long long)(n->lease_end - clock));
     }
 }
@@ -635,10 +637,10 @@ void check_fence_set(struct check *c, uint32_t node, int64_t deadline)
     }
 }
 
-void check_word(struct check *c, uint32_t node, const char *message, uint32_t trainers_alive)
+void check_idle_report(struct check *c, uint32_t node, const char *message, uint32_t trainers_alive)
 {
     if (trainers_alive) {
-        check_fail(c, CHECK_TRUE_WORD, "node %u says %s while %u of its trainers live", node,
+        check_fail(c, CHECK_IDLE_REPORTS, "node %u sends %s while %u of its trainers run", node,
                    message, trainers_alive);
     }
 }
@@ -647,7 +649,8 @@ void check_leased(struct check *c, uint32_t node, int64_t clock)
 {
     const struct node_check *n = node_of(c, node);
     if (n->lease_end != INT64_MIN && clock > n->lease_end) {
-        check_fail(c, CHECK_LEASED, "node %u begins a trainer %lld ms after its lease", node,
+        check_fail(c, CHECK_LEASED_START,
+                   "node %u starts a trainer %lld ms after the end of its lease", node,
                    (long long)(clock - n->lease_end));
     }
 }
@@ -658,8 +661,8 @@ void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
     const struct view *view = view_find(j, j->era, epoch);
     for (uint32_t rank = 0; view && view->live && rank < view->world; rank++) {
         if (view->live[rank] == node + 1) {
-            check_fail(c, CHECK_TRUE_PROOF,
-                       "node %u is proven dead, rank %u of epoch %llu lives on it", node, rank,
+            check_fail(c, CHECK_DEATH_PROOF,
+                       "node %u is proven dead although it runs rank %u of epoch %llu", node, rank,
                        (unsigned long long)epoch);
         }
     }
@@ -670,8 +673,8 @@ void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
     /* A node whose clock stood still starts trainers that are overdue for all others. */
     (void)job;
     if (!node_of(c, node)->clock_stood) {
-        check_fail(c, CHECK_NOBODY_ANSWERS,
-                   "node %u answers probes on a port of epoch %llu, which begins on node %u",
+        check_fail(c, CHECK_PROBE_PORTS,
+                   "node %u answers probes on a port of epoch %llu, which starts on node %u",
                    answering, (unsigned long long)epoch, node);
     }
 }
@@ -679,11 +682,12 @@ void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
 void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit)
 {
     if (bytes > limit) {
-        check_fail(c, CHECK_MEMORY, "%s holds %zu bytes, its bound is %zu", owner, bytes, limit);
+        check_fail(c, CHECK_MEMORY_LIMIT, "%s holds %zu bytes, its limit is %zu", owner, bytes,
+                   limit);
     }
 }
 
 void check_honest(struct check *c, const char *who, const char *what, int rc)
 {
-    check_fail(c, CHECK_HONEST, "%s answers %s with error %d", who, what, rc);
+    check_fail(c, CHECK_HONEST_EVENT, "%s rejects %s with error %d", who, what, rc);
 }

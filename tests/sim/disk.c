@@ -56,7 +56,7 @@ static struct copy *copy_new(struct world *w, const struct rdzv_record *record)
         return copy;
     }
     if (!packed->gone) {
-        check_fail(w->check, CHECK_ONE_WRITER, "record %llu of job %s cannot be read back",
+        check_fail(w->check, CHECK_RECORD_ORDER, "record %llu of job %s cannot be read back",
                    (unsigned long long)packed->sequence, packed->job.text);
     }
     copy->record = sim_alloc(1, sizeof(*copy->record));
@@ -210,8 +210,8 @@ static struct copy *sync_head(struct world *w)
         epoch = copy->record->predecessor; /* of an epoch whose predecessor's record was lost */
     }
     if (copy->record->predecessor != epoch) {
-        check_fail(w->check, CHECK_ONE_WRITER,
-                   "a record of job %s wants to follow epoch %llu, on disk is %llu", job,
+        check_fail(w->check, CHECK_RECORD_ORDER,
+                   "a record of job %s follows epoch %llu, but epoch %llu is on disk", job,
                    (unsigned long long)copy->record->predecessor, (unsigned long long)epoch);
     }
     if (index == NAMES_NONE) {
@@ -253,8 +253,8 @@ void disk_write(struct world *w, const struct rdzv_record *record)
     for (const struct copy *under_way = d->head; under_way; under_way = under_way->next) {
         if (under_way->record->sequence == record->sequence &&
             strcmp(under_way->record->job, record->job) == 0) {
-            check_fail(w->check, CHECK_ONE_WRITE,
-                       "record %llu of job %s is written once more while it is written",
+            check_fail(w->check, CHECK_SINGLE_WRITE,
+                       "record %llu of job %s is written again during its write",
                        (unsigned long long)record->sequence, record->job);
         }
     }

@@ -400,7 +400,7 @@ static bool is_settled(struct explore *x, int64_t since)
             char reason[160];
             snprintf(reason, sizeof(reason), "job %s with %u agents: %s",
                      jobs_get(w, job)->name.text, x->live[job], now.reason);
-            check_fail(w->check, CHECK_SETTLES, "%s", reason);
+            check_fail(w->check, CHECK_CONVERGES, "%s", reason);
         }
         settled = settled && !now.reason;
     }

@@ -232,8 +232,8 @@ void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned, b
 {
     struct cluster *c = cluster_of_epoch(w, job, epoch);
     if (c && by_loss && can_go_on(w, c)) {
-        check_fail(w->check, CHECK_GOES_ON,
-                   "epoch %llu ends for the loss of a worker, and another one is left",
+        check_fail(w->check, CHECK_WORKER_LOSS,
+                   "epoch %llu ends for the loss of a worker although another worker is left",
                    (unsigned long long)epoch);
     }
     judge_of(w, job)->switched = epoch;
@@ -245,7 +245,7 @@ void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned, b
 /* The epoch is stopped or breaks although it trains on healthy machines. */
 static void needless(struct world *w, const struct cluster *c, const char *what)
 {
-    check_fail(w->check, c->carried ? CHECK_RESTART_FREE : CHECK_NEEDLESS, "epoch %llu: %s",
+    check_fail(w->check, c->carried ? CHECK_SERVER_RESTART : CHECK_NEEDLESS_STOP, "epoch %llu: %s",
                (unsigned long long)c->epoch, what);
 }
 
@@ -307,8 +307,8 @@ void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
     /* If two processes had the node's id, the server may have received messages of the other one
      * since. */
     if (!lost->is_twin && server_late_for(w, lost)) {
-        check_fail(w->check, CHECK_LATE_FREE,
-                   "the lease of node %u is taken for over by a server that was late itself", node);
+        check_fail(w->check, CHECK_LATE_SERVER,
+                   "the lease of node %u is expired by a server whose own loop was late", node);
     }
     if (!c || c->state != CLUSTER_TRAINING || c->stop_sent || c->era != check_era(w->check, job) ||
         judge_of(w, job)->massed == epoch || judge_of(w, job)->switched == epoch ||
@@ -330,9 +330,10 @@ void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
     if (nodes < MASS_MIN) {
         return;
     }
-    check_fail(w->check, CHECK_MASS_KEPT,
-               "the lease of node %u is taken for over by a server that was deaf to all of them",
-               node);
+    check_fail(
+        w->check, CHECK_MASS_LOSS,
+        "the lease of node %u is expired although the server received nothing from any member",
+        node);
 }
 
 void judge_massed(struct world *w, uint32_t job, uint64_t epoch)
@@ -352,8 +353,8 @@ static bool is_warned(const struct cluster *c, int64_t since)
 
 static void trains_at_end(struct world *w, const struct cluster *c, uint32_t node)
 {
-    check_fail(w->check, CHECK_WARNED, "node %u trains in epoch %llu when its machine goes", node,
-               (unsigned long long)c->epoch);
+    check_fail(w->check, CHECK_NOTICE_OBEYED, "node %u trains in epoch %llu when its machine ends",
+               node, (unsigned long long)c->epoch);
 }
 
 /* Checks half a second before a machine goes away of which the agent was warned long before; or
@@ -496,7 +497,7 @@ static bool has_led(const struct job_judge *j, const struct node *n)
 static void another_leads(struct world *w, const struct cluster *c, const struct node *leader,
                           const struct node *n, const char *reason)
 {
-    check_fail(w->check, CHECK_LEADS, "epoch %llu is led by node %u, node %u %s",
+    check_fail(w->check, CHECK_RANK0_CHOICE, "epoch %llu is led by node %u, node %u %s",
                (unsigned long long)c->epoch, leader->index, n->index, reason);
 }
 
@@ -523,11 +524,11 @@ static void judge_leader(struct world *w, const struct cluster *c, const struct 
         } else if (has_roles) {
             continue; /* seniority decides about membership, and ps are chosen first */
         } else if (follows && has_led(j, n) && n->joined_at < j->began_at) {
-            another_leads(w, c, leader, n, "has led the one before");
+            another_leads(w, c, leader, n, "has led the last epoch");
         } else if (follows && !has_led(j, leader) && n->joined_at > w->judge->server_since &&
                    n->told_memory.epoch == leader->told_memory.epoch &&
                    n->joined_at + 1 < leader->joined_at) {
-            another_leads(w, c, leader, n, "is longer in the job");
+            another_leads(w, c, leader, n, "joined earlier");
         }
     }
     j->epoch = c->epoch;
@@ -564,7 +565,7 @@ static void judge_spot(struct world *w, const struct cluster *c, const struct ag
     }
     if (spot && worker) {
         check_fail(w->check, CHECK_SPOT_LAST,
-                   "in epoch %llu node %u is chief or ps, on a spot machine, node %u is none",
+                   "in epoch %llu node %u is chief or ps on a spot machine, and node %u is not",
                    (unsigned long long)c->epoch, spot->index, worker->index);
     }
 }
@@ -582,7 +583,7 @@ void judge_forms(struct world *w, const struct cluster *c, const struct agent_pl
         const struct node *n = &w->nodes[node];
         if (n->job == c->job && (!n->agent || member_of(w, c, &place->rows[rank]))) {
             if (n->ready_for < c->epoch) {
-                check_fail(w->check, CHECK_LISTED,
+                check_fail(w->check, CHECK_MEMBERS_READY,
                            "the table of epoch %llu lists node %u, which was not ready for it",
                            (unsigned long long)c->epoch, node);
             }
@@ -591,7 +592,8 @@ void judge_forms(struct world *w, const struct cluster *c, const struct agent_pl
     judge_leader(w, c, place);
     judge_spot(w, c, place);
     if (j->is_planned && j->stopped < c->epoch && j->members == members) {
-        check_fail(w->check, CHECK_NEEDLESS, "epoch %llu is stopped as planned, for the same nodes",
+        check_fail(w->check, CHECK_NEEDLESS_STOP,
+                   "a planned stop of epoch %llu leads to an epoch of the same nodes",
                    (unsigned long long)j->stopped);
     }
     j->is_planned = false;
@@ -657,8 +659,8 @@ void judge_rebuilt(struct world *w, uint32_t job, uint64_t epoch)
                    : best;
     }
     if (2 * told[best].spoke <= told[best].nodes) {
-        check_fail(w->check, CHECK_SPOKEN_FOR,
-                   "epoch %llu is adopted, %u of its %u nodes have spoken for it",
+        check_fail(w->check, CHECK_MAJORITY,
+                   "epoch %llu is adopted although only %u of its %u nodes have reported it",
                    (unsigned long long)epoch, told[best].spoke, told[best].nodes);
     }
 }
@@ -701,8 +703,8 @@ void judge_dead(struct world *w, const char *id)
     uint32_t node = node_find_process(w, id);
     if (node != NAMES_NONE && the_judge(w)->buried != w->events &&
         w->nodes[node].refused < w->nodes[node].welcomed) {
-        check_fail(w->check, CHECK_PROOF_FITS,
-                   "node %u is proven dead by nothing that was found since it came back", node);
+        check_fail(w->check, CHECK_PROOF_CURRENT,
+                   "node %u is proven dead without evidence since it came back", node);
     }
 }
 
@@ -740,8 +742,8 @@ void judge_formed(struct world *w, uint32_t job, uint64_t epoch)
     int64_t bound =
         SWITCH_MS + server_config(w)->wishes.stop_grace_ms + 8 * (int64_t)net_latency(w);
     if (j->is_planned && !server_is_disturbed(w) && w->now - j->stopped_at > bound) {
-        check_fail(w->check, CHECK_SWITCH_SLOW,
-                   "epoch %llu is formed %lld ms after the last was stopped, bound %lld",
+        check_fail(w->check, CHECK_SWITCH_TIME,
+                   "epoch %llu is formed %lld ms after the stop of the last epoch, limit %lld",
                    (unsigned long long)epoch, (long long)(w->now - j->stopped_at),
                    (long long)bound);
     }

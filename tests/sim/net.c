@@ -207,9 +207,9 @@ static void way_add_piece(struct world *w, uint32_t id, bool up, struct item pie
     if (item->kind == ITEM_DATA) {
         way->bytes += item->n;
         if (way->bytes > LIMIT_QUEUE_BYTES) {
-            check_fail(w->check, CHECK_QUEUES,
-                       "%zu bytes wait on a connection of node %u, the bound is %zu", way->bytes,
-                       c->node, (size_t)LIMIT_QUEUE_BYTES);
+            check_fail(w->check, CHECK_QUEUE_LIMIT,
+                       "%zu bytes are queued on a connection of node %u, the limit is %zu",
+                       way->bytes, c->node, (size_t)LIMIT_QUEUE_BYTES);
         }
     }
     way_schedule(w, id, up);

@@ -280,8 +280,8 @@ static void on_fence_check(struct world *w, const struct sim_event *event)
     }
     const uint32_t alive = trainers_not_killed(n);
     if (alive) {
-        check_fail(w->check, CHECK_FENCE_HELD, "%u trainers of node %u live past its fence", alive,
-                   n->index);
+        check_fail(w->check, CHECK_FENCE_ENFORCED, "%u trainers of node %u run past its fence",
+                   alive, n->index);
     }
 }
 
@@ -319,8 +319,9 @@ static void bury(struct world *w, struct node *n)
     }
     world_trace(w, n->name, "certificate", "%s", n->id);
     if (n->n_alive > 0) {
-        check_fail(w->check, CHECK_TRUE_PROOF,
-                   "node %u has a death certificate, %u trainers live on it", n->index, n->n_alive);
+        check_fail(w->check, CHECK_DEATH_PROOF,
+                   "node %u has a proof of termination although %u trainers run on it", n->index,
+                   n->n_alive);
     }
     memcpy(n->left, n->death, sizeof(n->left));
     n->left_job = n->job;

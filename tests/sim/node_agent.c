@@ -43,7 +43,7 @@ static void on_timer(struct world *w, const struct sim_event *event)
     n->spin = n->spin_at == w->now ? n->spin + 1 : 0;
     n->spin_at = w->now;
     if (n->spin > SPIN_MAX) {
-        check_fail(w->check, CHECK_TIME_STANDS, "an agent asks to be called again without end");
+        check_fail(w->check, CHECK_ENDLESS_LOOP, "an agent requests timers without end");
         return;
     }
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_TICK});
@@ -171,16 +171,16 @@ static void spawn(struct world *w, struct node *n, const struct agent_place *pla
 {
     if (place->is_again && place->own.role == TASK_WORKER && n->done_epoch == place->epoch &&
         n->done_process == n->process) {
-        check_fail(w->check, CHECK_DONE_STAYS,
-                   "node %u starts again in epoch %llu, where it had ended with 0", n->index,
-                   (unsigned long long)place->epoch);
+        check_fail(w->check, CHECK_SUCCESS_FINAL,
+                   "node %u starts again in epoch %llu, where its trainers ended with status 0",
+                   n->index, (unsigned long long)place->epoch);
     }
     n->epoch = place->epoch;
     n->n_up = 0;
     n->n_placed = place->n;
     n->spawns++;
     if (n->n_alive > 0) {
-        check_word(w->check, n->index, "SPAWN", n->n_alive);
+        check_idle_report(w->check, n->index, "SPAWN", n->n_alive);
         return;
     }
     for (uint32_t local = 0; local < place->n; local++) {
@@ -208,10 +208,10 @@ static void judge_send(struct world *w, struct node *n, const struct tfe_msg *ms
     } else if (msg->type == MSG_JOIN) {
         n->join_sent = clock;
         if (msg->u.join.running_epoch == 0) {
-            check_word(w->check, n->index, "JOIN", n->n_alive);
+            check_idle_report(w->check, n->index, "JOIN", n->n_alive);
         }
     } else if (msg->type == MSG_READY || msg->type == MSG_EXITED || msg->type == MSG_GOODBYE) {
-        check_word(w->check, n->index, msg_type_name(msg->type), n->n_alive);
+        check_idle_report(w->check, n->index, msg_type_name(msg->type), n->n_alive);
         if (msg->type == MSG_READY && msg->u.ready.epoch > n->ready_for) {
             n->ready_for = msg->u.ready.epoch;
         }

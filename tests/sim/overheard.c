@@ -42,7 +42,7 @@ void overheard_trace(struct world *w, const struct rdzv_trace *t)
         check_charged(w->check, job, t->epoch,
                       w->now + (int64_t)server_longest_lease_ms(w) * VERDICT_PERCENT / 100);
     } else if (t->kind == TRACE_RESTARTS && strstr(t->text, "lost node")) {
-        check_charge_back(w->check, job, t->epoch);
+        check_charge_cancelled(w->check, job, t->epoch);
     } else if (t->kind == TRACE_JOB_STATE && t->number) {
         jobs_get(w, job)->over = false; /* a new run */
         check_new_run(w->check, job);
@@ -62,8 +62,8 @@ void overheard_trace(struct world *w, const struct rdzv_trace *t)
         jobs_get(w, job)->left_epoch = t->epoch;
     } else if (t->kind == TRACE_JOB_FINISHED) {
         if (strstr(t->text, "succeeded") && !job_is_done(jobs_get(w, job), t->epoch)) {
-            check_fail(w->check, CHECK_SUCCEEDS,
-                       "job %s has succeeded, its chief has not ended well", t->job);
+            check_fail(w->check, CHECK_JOB_SUCCESS,
+                       "job %s has succeeded although its chief has not", t->job);
         }
         jobs_get(w, job)->over = true;
         check_over(w->check, job);

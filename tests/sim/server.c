@@ -281,8 +281,8 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
     if (msg->type == MSG_WELCOME) { /* this step handles its JOIN */
         note_granted(w, conn, msg->u.welcome.ttl_ms);
         judge_welcomed(w, net_conn_node(w, conn));
-        check_heard(w->check, net_conn_job(w, conn), w->server->joins_seen,
-                    w->server->joins_running, w->server->joins_digest);
+        check_join_received(w->check, net_conn_job(w, conn), w->server->joins_seen,
+                            w->server->joins_running, w->server->joins_digest);
     }
     if (msg->type == MSG_PROBE) {
         judge_asks(w, &msg->u.probe);
@@ -415,7 +415,7 @@ static void on_timer(struct world *w, const struct sim_event *event)
     s->spin = s->spin_at == w->now ? s->spin + 1 : 0;
     s->spin_at = w->now;
     if (s->spin > SPIN_MAX) {
-        check_fail(w->check, CHECK_TIME_STANDS, "the server asks to be called again without end");
+        check_fail(w->check, CHECK_ENDLESS_LOOP, "the server requests timers without end");
         return;
     }
     int rc = step(w, &(struct rdzv_event){.type = RDZV_TICK});
@@ -539,7 +539,7 @@ static void judge_join(struct world *w, uint32_t conn, const struct msg_join *jo
     node_heard(w, net_conn_node(w, conn));
     if (rdzv_find_job(w->server->core, join->job, &status) != 0 ||
         status.state == STATE_SET_ASIDE) {
-        check_unheard(w->check, job);
+        check_reports_dropped(w->check, job);
     }
     judge_joins(w, net_conn_node(w, conn), join);
     w->server->joins_seen = join->highest_epoch;

@@ -36,7 +36,7 @@ static void begin_epoch(struct check *c, uint64_t epoch)
 
 #define FIXTURE set_up, tear_down
 
-TEST_IN(check, an_honest_history_breaks_nothing)
+TEST_IN(check, valid_history_breaks_no_rule)
 {
     struct check *c = *state;
     begin_epoch(c, 1);
@@ -51,41 +51,41 @@ TEST_IN(check, an_honest_history_breaks_nothing)
     assert_false(check_failed(c));
 }
 
-TEST_IN(epoch_grows, a_number_comes_again)
+TEST_IN(epoch_number, repeated_number_is_reported)
 {
     begin_epoch(*state, 5);
     check_epoch(*state, 0, 5, 2);
-    assert_broken(*state, "epoch_grows");
+    assert_broken(*state, "epoch_number");
 }
 
-TEST_IN(over_restarts, a_number_comes_again_after_a_restart)
+TEST_IN(across_restarts, repeated_number_after_restart_is_reported)
 {
     begin_epoch(*state, 5);
     check_server_begins(*state);
     check_epoch(*state, 0, 5, 2);
-    assert_broken(*state, "epoch_grows");
+    assert_broken(*state, "epoch_number");
 }
 
-TEST_IN(over_restarts, switched_off_a_restart_begins_afresh)
+TEST_IN(across_restarts, restart_resets_numbers_if_switched_off)
 {
-    check_force(*state, CHECK_OVER_RESTARTS, false);
+    check_force(*state, CHECK_ACROSS_RESTARTS, false);
     begin_epoch(*state, 5);
     check_server_begins(*state);
     check_epoch(*state, 0, 1, 2);
     assert_false(check_failed(*state));
 }
 
-TEST_IN(over_restarts, a_rebuilt_job_goes_on_with_its_numbers)
+TEST_IN(across_restarts, rebuilt_job_continues_its_numbers)
 {
     begin_epoch(*state, 5);
     check_forgotten(*state, 0);
     check_rebuilt(*state, 0, 5);
     assert_false(check_failed(*state));
     check_epoch(*state, 0, 5, 2);
-    assert_broken(*state, "epoch_grows");
+    assert_broken(*state, "epoch_number");
 }
 
-TEST_IN(over_restarts, what_was_true_of_a_rebuilt_epoch_before_stays_true)
+TEST_IN(across_restarts, rebuilt_epoch_keeps_its_earlier_facts)
 {
     /* If something was seen of the epoch between the loss and the rebuilding, only that counts. */
     begin_epoch(*state, 5);
@@ -102,26 +102,26 @@ TEST_IN(over_restarts, what_was_true_of_a_rebuilt_epoch_before_stays_true)
     assert_broken(*state, "one_rank"); /* it is that epoch, with its living trainers */
 }
 
-TEST_IN(over_restarts, numbers_rise_above_what_a_node_has_seen)
+TEST_IN(across_restarts, number_below_one_seen_by_a_node_is_reported)
 {
     begin_epoch(*state, 5);
     check_forgotten(*state, 0);
-    check_heard(*state, 0, 5, 0, 0);
+    check_join_received(*state, 0, 5, 0, 0);
     check_chosen(*state, 0, 6);
-    check_heard(*state, 0, 7, 0, 0); /* too late for that epoch */
+    check_join_received(*state, 0, 7, 0, 0); /* too late for that epoch */
     check_chosen(*state, 0, 6);
     assert_false(check_failed(*state));
     check_chosen(*state, 0, 7);
-    assert_broken(*state, "epoch_grows");
+    assert_broken(*state, "epoch_number");
 }
 
-TEST_IN(one_progress, of_an_epoch_whose_record_is_lost_the_server_was_told)
+TEST_IN(one_progress, step_of_epoch_reported_before_the_new_one_is_reported)
 {
     begin_epoch(*state, 5);
     check_step(*state, 0, 0, 5);
     check_forgotten(*state, 0);
     check_chosen(*state, 0, 1);
-    check_heard(*state, 0, 5, 5, 105); /* while its record is being written */
+    check_join_received(*state, 0, 5, 5, 105); /* while its record is being written */
     check_epoch(*state, 0, 1, 2);
     check_step(*state, 0, 0, 5);
     assert_false(check_failed(*state));
@@ -130,13 +130,13 @@ TEST_IN(one_progress, of_an_epoch_whose_record_is_lost_the_server_was_told)
     assert_broken(*state, "one_progress");
 }
 
-TEST_IN(one_progress, nobody_told_the_server_before_it_began)
+TEST_IN(one_progress, step_of_epoch_reported_too_late_is_allowed)
 {
     begin_epoch(*state, 5);
     check_forgotten(*state, 0);
     check_chosen(*state, 0, 1);
     check_epoch(*state, 0, 1, 2);
-    check_heard(*state, 0, 5, 5, 105);
+    check_join_received(*state, 0, 5, 5, 105);
     check_step(*state, 1, 0, 1);
     check_step(*state, 0, 0, 5);
     assert_false(check_failed(*state));
@@ -144,7 +144,7 @@ TEST_IN(one_progress, nobody_told_the_server_before_it_began)
     assert_broken(*state, "one_progress");
 }
 
-TEST_IN(one_progress, the_old_epoch_steps_after_the_new_one)
+TEST_IN(one_progress, step_of_old_epoch_after_new_one_is_reported)
 {
     begin_epoch(*state, 1);
     check_step(*state, 0, 0, 1);
@@ -154,22 +154,22 @@ TEST_IN(one_progress, the_old_epoch_steps_after_the_new_one)
     assert_broken(*state, "one_progress");
 }
 
-TEST_IN(one_view, two_members_are_told_two_tables)
+TEST_IN(one_table, two_tables_of_one_epoch_are_reported)
 {
     check_epoch(*state, 0, 1, 2);
     check_start(*state, 0, 1, 0, &(struct check_part){0, 1, 2, 7});
     check_start(*state, 0, 1, 1, &(struct check_part){1, 1, 2, 8});
-    assert_broken(*state, "one_view");
+    assert_broken(*state, "one_table");
 }
 
-TEST_IN(one_view, a_trainer_begins_with_another_table)
+TEST_IN(one_table, trainer_with_another_table_is_reported)
 {
     begin_epoch(*state, 1);
     check_trainer_begins(*state, 0, 0, 1, 2, 1, 3, 9);
-    assert_broken(*state, "one_view");
+    assert_broken(*state, "one_table");
 }
 
-TEST_IN(one_rank, a_rank_is_given_to_two_nodes)
+TEST_IN(one_rank, rank_assigned_to_two_nodes_is_reported)
 {
     check_epoch(*state, 0, 1, 2);
     check_start(*state, 0, 1, 0, &(struct check_part){0, 1, 2, 7});
@@ -179,14 +179,14 @@ TEST_IN(one_rank, a_rank_is_given_to_two_nodes)
     assert_broken(*state, "one_rank");
 }
 
-TEST_IN(one_rank, two_trainers_live_in_one_rank)
+TEST_IN(one_rank, two_trainers_of_one_rank_are_reported)
 {
     begin_epoch(*state, 1);
     check_trainer_begins(*state, 0, 0, 1, 2, 1, 2, 101);
     assert_broken(*state, "one_rank");
 }
 
-TEST_IN(one_rank, a_rank_may_be_taken_again_once_it_is_free)
+TEST_IN(one_rank, free_rank_may_start_again)
 {
     begin_epoch(*state, 1);
     check_trainer_ends(*state, 0, 0, 1, 1);
@@ -194,7 +194,7 @@ TEST_IN(one_rank, a_rank_may_be_taken_again_once_it_is_free)
     assert_false(check_failed(*state));
 }
 
-TEST_IN(fence_granted, the_guard_is_given_more_than_was_granted)
+TEST_IN(fence_granted, fence_later_than_granted_is_reported)
 {
     check_granted(*state, 0, 1000, 10000, 30000);
     check_fence_set(*state, 0, 31000);
@@ -203,16 +203,16 @@ TEST_IN(fence_granted, the_guard_is_given_more_than_was_granted)
     assert_broken(*state, "fence_granted");
 }
 
-TEST_IN(lease_kept, a_lease_ends_one_millisecond_early)
+TEST_IN(lease_honored, lease_end_one_millisecond_early_is_reported)
 {
     check_granted(*state, 0, 1000, 10000, 30000);
     check_lease_over(*state, 0, 11000);
     assert_false(check_failed(*state));
     check_lease_over(*state, 0, 10999);
-    assert_broken(*state, "lease_kept");
+    assert_broken(*state, "lease_honored");
 }
 
-TEST_IN(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew)
+TEST_IN(lease_honored, stopped_clock_is_excused_until_next_grant)
 {
     check_granted(*state, 0, 1000, 10000, 30000);
     check_clock_stood(*state, 0, 2000);
@@ -223,10 +223,10 @@ TEST_IN(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew
     check_granted(*state, 0, 3000, 10000, 30000);
     assert_false(check_lease_stood(*state, 0));
     check_lease_over(*state, 0, 5000);
-    assert_broken(*state, "lease_kept");
+    assert_broken(*state, "lease_honored");
 }
 
-TEST_IN(lease_kept, of_a_server_that_lost_its_disk_it_may_end)
+TEST_IN(lease_honored, lease_may_end_early_after_lost_database)
 {
     check_granted(*state, 0, 0, 100, 100);
     check_lease_forgotten(*state, 0);
@@ -234,34 +234,34 @@ TEST_IN(lease_kept, of_a_server_that_lost_its_disk_it_may_end)
     assert_false(check_failed(*state));
 }
 
-TEST_IN(max_kept, an_epoch_of_four)
+TEST_IN(max_nodes, epoch_above_max_is_reported)
 {
     check_epoch(*state, 0, 1, 4);
-    assert_broken(*state, "max_kept");
+    assert_broken(*state, "max_nodes");
 }
 
-TEST_IN(max_kept, a_table_of_four)
+TEST_IN(max_nodes, table_above_max_is_reported)
 {
     check_epoch(*state, 0, 1, 3);
     check_start(*state, 0, 1, 0, &(struct check_part){0, 1, 4, 7});
-    assert_broken(*state, "max_kept");
+    assert_broken(*state, "max_nodes");
 }
 
-TEST_IN(min_kept, an_epoch_of_one)
+TEST_IN(min_nodes, epoch_below_min_is_reported)
 {
     check_epoch(*state, 0, 1, 1);
-    assert_broken(*state, "min_kept");
+    assert_broken(*state, "min_nodes");
 }
 
-TEST_IN(true_word, ready_is_said_beside_a_living_trainer)
+TEST_IN(idle_reports, ready_with_running_trainer_is_reported)
 {
-    check_word(*state, 0, "READY", 0);
+    check_idle_report(*state, 0, "READY", 0);
     assert_false(check_failed(*state));
-    check_word(*state, 0, "READY", 1);
-    assert_broken(*state, "true_word");
+    check_idle_report(*state, 0, "READY", 1);
+    assert_broken(*state, "idle_reports");
 }
 
-TEST_IN(charge_once, an_epoch_is_charged_twice)
+TEST_IN(charge_once, second_charge_of_epoch_is_reported)
 {
     begin_epoch(*state, 1);
     check_own_fault(*state, 0, 0, 1);
@@ -270,43 +270,43 @@ TEST_IN(charge_once, an_epoch_is_charged_twice)
     assert_broken(*state, "charge_once");
 }
 
-TEST_IN(charge_stands, a_charge_is_taken_back_in_another_epoch)
+TEST_IN(charge_refund, refund_in_other_epoch_is_reported)
 {
     begin_epoch(*state, 1);
     check_own_fault(*state, 0, 0, 1);
     check_charged(*state, 0, 1, 100);
-    check_charge_back(*state, 0, 2);
-    assert_broken(*state, "charge_stands");
+    check_charge_cancelled(*state, 0, 2);
+    assert_broken(*state, "charge_refund");
 }
 
-TEST_IN(charge_free, a_peers_end_is_charged)
+TEST_IN(charge_fault, charge_for_a_peers_end_is_reported)
 {
     begin_epoch(*state, 1);
     check_charged(*state, 0, 1, 100);
     check_time(*state, 0, 99);
     assert_false(check_failed(*state));
     check_time(*state, 0, 100);
-    assert_broken(*state, "charge_free");
+    assert_broken(*state, "charge_fault");
 }
 
-TEST_IN(charge_free, a_job_ends_on_a_charge_that_is_not_true)
+TEST_IN(charge_fault, false_charge_at_job_end_is_reported)
 {
     begin_epoch(*state, 1);
     check_charged(*state, 0, 1, 100);
     check_over(*state, 0);
-    assert_broken(*state, "charge_free");
+    assert_broken(*state, "charge_fault");
 }
 
-TEST_IN(charge_free, taken_back_in_time_it_is_no_charge)
+TEST_IN(charge_fault, charge_cancelled_in_time_is_allowed)
 {
     begin_epoch(*state, 1);
     check_charged(*state, 0, 1, 100);
-    check_charge_back(*state, 0, 1);
+    check_charge_cancelled(*state, 0, 1);
     check_time(*state, 0, 200);
     assert_false(check_failed(*state));
 }
 
-TEST_IN(charge_silent, a_peers_silent_end_is_charged)
+TEST_IN(charge_silent, charge_for_a_silent_peer_is_reported)
 {
     begin_epoch(*state, 1);
     check_silence(*state, 0, 0, 1);
@@ -315,7 +315,7 @@ TEST_IN(charge_silent, a_peers_silent_end_is_charged)
     assert_broken(*state, "charge_silent");
 }
 
-TEST_IN(charge_silent, without_last_words_it_may_be)
+TEST_IN(charge_silent, charge_for_a_silent_peer_of_a_mute_script_is_allowed)
 {
     check_mute(*state, 0);
     begin_epoch(*state, 1);
@@ -325,41 +325,41 @@ TEST_IN(charge_silent, without_last_words_it_may_be)
     assert_false(check_failed(*state));
 }
 
-TEST_IN(true_proof, a_trainer_lives_where_all_are_proven_dead)
+TEST_IN(death_proof, running_trainer_of_dead_node_is_reported)
 {
     begin_epoch(*state, 1);
     check_trainer_ends(*state, 0, 0, 1, 0);
     check_dead(*state, 0, 1, 0);
     assert_false(check_failed(*state));
     check_dead(*state, 0, 1, 1);
-    assert_broken(*state, "true_proof");
+    assert_broken(*state, "death_proof");
 }
 
-TEST_IN(nobody_answers, a_member_answers_probes_on_its_trainers_port)
+TEST_IN(probe_ports, probe_answer_on_trainer_port_is_reported)
 {
     check_clock_stood(*state, 0, 100);
     check_answers(*state, 0, 1, 0, 1);
     assert_false(check_failed(*state));
     check_granted(*state, 0, 200, 10, 10);
     check_answers(*state, 0, 1, 0, 1);
-    assert_broken(*state, "nobody_answers");
+    assert_broken(*state, "probe_ports");
 }
 
-TEST_IN(memory, one_byte_more_than_the_bound)
+TEST_IN(memory_limit, one_byte_above_the_limit_is_reported)
 {
     check_memory(*state, "server", 100, 100);
     assert_false(check_failed(*state));
     check_memory(*state, "server", 101, 100);
-    assert_broken(*state, "memory");
+    assert_broken(*state, "memory_limit");
 }
 
-TEST_IN(honest, a_core_refuses_an_honest_event)
+TEST_IN(honest_event, rejected_honest_event_is_reported)
 {
     check_honest(*state, "server", "RENEW", -2);
-    assert_broken(*state, "honest");
+    assert_broken(*state, "honest_event");
 }
 
-TEST_IN(leased, a_trainer_begins_after_the_lease)
+TEST_IN(leased_start, trainer_start_after_lease_end_is_reported)
 {
     check_node_begins(*state, 1);
     check_leased(*state, 1, 100); /* no lease is known */
@@ -367,10 +367,10 @@ TEST_IN(leased, a_trainer_begins_after_the_lease)
     check_leased(*state, 1, 100);
     assert_false(check_failed(*state));
     check_leased(*state, 1, 101);
-    assert_broken(*state, "leased");
+    assert_broken(*state, "leased_start");
 }
 
-TEST_IN(stays_over, only_the_next_run_may_begin)
+TEST_IN(job_finished, epoch_after_job_end_without_new_run_is_reported)
 {
     begin_epoch(*state, 1);
     check_over(*state, 0);
@@ -379,12 +379,12 @@ TEST_IN(stays_over, only_the_next_run_may_begin)
     assert_false(check_failed(*state));
     check_over(*state, 0);
     check_epoch(*state, 0, 3, 2);
-    assert_broken(*state, "stays_over");
+    assert_broken(*state, "job_finished");
 }
 
-TEST_IN(check, the_first_violation_stays)
+TEST_IN(check, later_violation_does_not_replace_first)
 {
-    check_word(*state, 0, "READY", 1);
+    check_idle_report(*state, 0, "READY", 1);
     check_epoch(*state, 0, 1, 9);
-    assert_broken(*state, "true_word");
+    assert_broken(*state, "idle_reports");
 }

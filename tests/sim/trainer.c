@@ -214,7 +214,7 @@ static void check_nobody_looks(struct world *w, const struct cluster *c)
         for (uint32_t rank = 0; looks && rank < old->world; rank++) {
             if (is_in(c, old->table[rank])) {
                 check_fail(w->check, CHECK_NO_STALE_PEER,
-                           "epoch %llu begins where %s still looks for epoch %llu",
+                           "epoch %llu uses a port at which %s still looks for epoch %llu",
                            (unsigned long long)c->epoch, looks->name,
                            (unsigned long long)old->epoch);
                 looks = NULL;
@@ -315,15 +315,14 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
     judge_breaks(w, c, reason);
     note_silence(w, c);
     if (c->planned) {
-        check_fail(w->check, CHECK_PLANNED_KEEPS,
-                   "epoch %llu is stopped as planned, and broken at %s",
+        check_fail(w->check, CHECK_PLANNED_STOP, "a planned stop of epoch %llu loses steps at %s",
                    (unsigned long long)c->epoch, reason);
     }
     if (c->stop_sent && c->confirmed_at && !script_is_news(w, c) &&
         script_safe_step(w, c) < c->step) {
         check_fail(
-            w->check, CHECK_SAVED_KEEPS,
-            "epoch %llu is stopped once it is saved, after step %llu; the next begins with %llu",
+            w->check, CHECK_SAVED_STEP,
+            "epoch %llu is stopped for a checkpoint after step %llu; the next starts at %llu",
             (unsigned long long)c->epoch, (unsigned long long)c->step,
             (unsigned long long)script_safe_step(w, c));
     }
@@ -537,7 +536,7 @@ static void check_earlier_chiefs(struct world *w, const struct cluster *c)
                      cluster_trainer(w, old, 0)->state != TRAINER_DYING;
         if (lives) {
             check_fail(w->check, CHECK_ONE_CHIEF,
-                       "the chief of epoch %llu begins, that of epoch %llu lives",
+                       "the chief of epoch %llu starts while that of epoch %llu runs",
                        (unsigned long long)c->epoch, (unsigned long long)old->epoch);
         }
     }
@@ -567,9 +566,10 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
         check_trainer_begins(w->check, era, node->job, place->epoch, node->index, rank, c->world,
                              digest);
         if (!is_listed(w, node, local, place)) {
-            check_fail(w->check, CHECK_OWN_PLACE,
-                       "rank %u of epoch %llu begins on node %u, not where it is listed", rank,
-                       (unsigned long long)place->epoch, node->index);
+            check_fail(
+                w->check, CHECK_OWN_ADDRESS,
+                "rank %u of epoch %llu starts on node %u, which the table does not list for it",
+                rank, (unsigned long long)place->epoch, node->index);
         }
     }
     if (check_failed(w->check) || c->members[rank].lives) {

@@ -145,7 +145,7 @@ bool world_run(struct world *w, int64_t until)
         mix(w, (uint64_t)event.at);
         mix(w, (uint64_t)event.who << 32 ^ event.tag ^ event.arg);
         if (w->idle_turns > IDLE_TURNS_MAX) {
-            check_fail(w->check, CHECK_TIME_STANDS, "events without end at one moment");
+            check_fail(w->check, CHECK_ENDLESS_LOOP, "events without end at one point in time");
             break;
         }
         event.fn(w, &event);
