@@ -4,6 +4,7 @@
 #include <event2/event.h>
 #include <sodium.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/limits.h"
@@ -37,7 +38,6 @@ struct client {
     struct event *retry;     /* reconnect timer; while pending no connection is attempted */
     struct event *turn;      /* processes the queue in the next iteration of the loop */
     struct client_request *first; /* head of the queue: the current or next request */
-    struct client_request *last;
     struct rate rate;
     uint32_t retry_ms;
     unsigned rejections;
@@ -67,7 +67,6 @@ static void end_first(struct client *c, enum client_end end, enum tfe_refusal co
 {
     struct client_request *ask = c->first;
     c->first = ask->next;
-    c->last = c->first ? c->last : NULL;
     c->is_sent = false;
     ask->next = NULL;
     turn_soon(c);
@@ -328,32 +327,32 @@ int client_new(const struct client_config *config, struct client **ret)
 
 void client_request(struct client *c, struct client_request *ask)
 {
-    ask->next = NULL;
+    struct client_request **at = &c->first;
     ask->n_sent = 0;
-    if (c->last) {
-        c->last->next = ask;
-    } else {
-        c->first = ask;
+    ask->turn = c->first ? c->first->turn : 0;
+    for (const struct client_request *other = c->first; other; other = other->next) {
+        ask->turn += memcmp(other->owner, ask->owner, sizeof(ask->owner)) == 0;
     }
-    c->last = ask;
+    while (*at && (*at)->turn <= ask->turn) {
+        at = &(*at)->next;
+    }
+    ask->next = *at;
+    *at = ask;
     turn_soon(c);
 }
 
 void client_cancel(struct client *c, struct client_request *ask)
 {
     struct client_request **at = &c->first;
-    struct client_request *before = NULL;
     while (*at && *at != ask) {
-        before = *at;
-        at = &before->next;
+        at = &(*at)->next;
     }
     if (*at) {
-        if (!before && c->is_sent) {
+        if (c->first == ask && c->is_sent) {
             orphan(c, ask);
             c->is_sent = false;
         }
         *at = ask->next;
-        c->last = c->last == ask ? before : c->last;
         ask->next = NULL;
         turn_soon(c);
     }

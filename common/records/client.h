@@ -22,6 +22,10 @@ enum client_end {
     CLIENT_FAILED        /* out of memory, or the request cannot be sent */
 };
 
+/* Length of an owner: a source address, and a byte that separates kinds of requests of one source.
+ */
+#define CLIENT_OWNER_BYTES 17
+
 /* A request, owned by the caller until it has ended or was cancelled. Zeroed except: */
 struct client_request {
     const struct tfe_msg *message; /* the message to send, with all that it points to */
@@ -34,7 +38,9 @@ struct client_request {
     struct record_list list;
     unsigned n_sent; /* number of connections on which the request was sent; above 1, the response
                         may concern an earlier one */
-    struct client_request *next; /* queue link, private to the client */
+    uint8_t owner[CLIENT_OWNER_BYTES]; /* for whom the request is sent; zeroed: for the program */
+    struct client_request *next;       /* queue link, private to the client */
+    uint64_t turn;                     /* position in the queue, private to the client */
 };
 
 struct client_config {
@@ -54,9 +60,9 @@ struct client_config {
 /* Makes a client, which connects with the first request. Returns 0 or TFE_ENOMEM. */
 int client_new(const struct client_config *config, struct client **ret) TFE_MUST_CHECK;
 
-/* Appends a request to the queue. Callbacks run from the loop only, never from within this call. If
- * the connection is lost before the response is complete, the request is repeated on the next
- * one. */
+/* Adds a request to the queue, in which the requests of different owners take turns. Callbacks run
+ * from the loop only, never from within this call. If the connection is lost before the response is
+ * complete, the request is repeated on the next one. */
 void client_request(struct client *c, struct client_request *ask);
 
 /* Cancels a request: no callback follows. Empties its list. Ignores one that is not queued. */

@@ -124,6 +124,7 @@ struct call *call_new(const struct request *r, struct view *view)
     call->req = r->req;
     call->ask.message = &call->message;
     call->ask.ended = on_ended;
+    view_set_owner(&call->ask, VIEW_CALL, http_source(r->req));
     view_use(view);
     http_on_closed(r->req, on_closed, call);
     return call;

@@ -170,7 +170,7 @@ static void on_check(evutil_socket_t fd, short what, void *ctx)
 
 void stream_join(struct stream *stream, enum topic_kind kind, const char *job)
 {
-    struct topic *topic = topic_join(stream->view, kind, job);
+    struct topic *topic = topic_join(stream->view, kind, job, http_source(stream->req));
     if (topic) {
         stream->parts[stream->n_parts++].topic = topic;
         topic_send_all(topic, stream);

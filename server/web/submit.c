@@ -64,7 +64,6 @@ static void submit(struct call *call)
     (void)snprintf(call->name, sizeof(call->name), "%s", job_text(in->job, "name"));
     call->message =
         (struct tfe_msg){.type = MSG_SUBMIT, .u.submit = {.job = call->name, .spec = in->spec}};
-    call->ask = (struct client_request){.message = &call->message, .ended = call->ask.ended};
     call->answer = respond_submitted;
     call->again = retry_name;
     call_send(call);

@@ -37,6 +37,7 @@ struct topic {
     struct view *view;
     enum topic_kind kind;
     struct tfe_id job;
+    uint8_t source[HTTP_SOURCE_BYTES]; /* address of the client whose stream joined last */
     struct client_request ask;
     struct tfe_msg message;
     struct event *timer;
@@ -423,16 +424,21 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct topic *topic = ctx;
     topic->is_asked = true;
+    if (topic->job.text[0] != '\0') {
+        view_set_owner(&topic->ask, VIEW_TOPIC, topic->source);
+    }
     client_request(topic->view->client, &topic->ask);
 }
 
-struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job)
+struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job,
+                         const uint8_t *source)
 {
     struct topic *topic;
     LIST_FOREACH(topic, &view->topics, link)
     {
         if (topic->kind == kind && strcmp(topic->job.text, job) == 0) {
             topic->n_streams++;
+            memcpy(topic->source, source, sizeof(topic->source));
             return topic;
         }
     }
@@ -442,6 +448,7 @@ struct topic *topic_join(struct view *view, enum topic_kind kind, const char *jo
     }
     topic->view = view;
     topic->kind = kind;
+    memcpy(topic->source, source, sizeof(topic->source));
     topic->timer = evtimer_new(views_base(view), on_timer, topic);
     if (!topic->timer || (job[0] != '\0' && id_set(&topic->job, job) != 0)) {
         event_drop(&topic->timer);

@@ -30,9 +30,10 @@ enum topic_kind {
 /* Number of events retained for new streams. */
 #define TOPIC_EVENTS_MAX 200
 
-/* Returns the view's topic of this kind and job ("" for none), and counts one more stream. The
- * stream gets all rows soon. NULL without memory. */
-struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job);
+/* Returns the view's topic of this kind and job ("" for none), and counts one more stream, whose
+ * client has this source address. The stream gets all rows soon. NULL without memory. */
+struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job,
+                         const uint8_t *source);
 void topic_leave(struct topic *topic);
 
 /* Sends all rows to the stream. */

@@ -3,10 +3,12 @@
 #ifndef TFE_SERVER_WEB_VIEWS_H
 #define TFE_SERVER_WEB_VIEWS_H
 
+#include <string.h>
 #include <sys/queue.h>
 
 #include "common/credentials/join.h"
 #include "common/records/client.h"
+#include "server/web/http.h"
 #include "server/web/web.h"
 
 /* Maximum number of views. Each uses one of the server's 256 sessions for operators
@@ -54,6 +56,17 @@ int views_use(struct views *all, const struct token *token, const uint8_t *sourc
               struct view **ret) TFE_MUST_CHECK;
 void view_use(struct view *view);
 void view_leave(struct view *view);
+
+/* Makes a request of a view take turns with those of other source addresses and of the other kind:
+ * the server answers 20 per second of one connection. */
+enum view_request { VIEW_CALL = 1, VIEW_TOPIC = 2 };
+static inline void view_set_owner(struct client_request *ask, enum view_request kind,
+                                  const uint8_t source[HTTP_SOURCE_BYTES])
+{
+    _Static_assert(sizeof(ask->owner) == HTTP_SOURCE_BYTES + 1, "");
+    memcpy(ask->owner, source, HTTP_SOURCE_BYTES);
+    ask->owner[HTTP_SOURCE_BYTES] = (uint8_t)kind;
+}
 
 /* The server has rejected the token: ends streams and logins of the view. If the view is tfe-web's
  * own, its token is read again. */

@@ -145,6 +145,21 @@ def test_calls_of_one_key_or_stranger_leave_the_others_theirs(web, scoped):
         os.kill(web.server.pid, signal.SIGCONT)
 
 
+def test_pages_of_one_address_do_not_delay_requests_of_others(web):
+    """Without a login, all pages share one connection to the server, which answers 20 requests per second on it."""
+    with contextlib.ExitStack() as stack:
+        for i in range(30):
+            page = Client(web, f"{STREAM}?job=job-{i}&pool=1", source="127.0.0.2")
+            stack.callback(page.close)
+            assert page.status() == 200
+        time.sleep(4)  # uses up the burst
+        for _ in range(3):
+            began = time.monotonic()
+            assert web.get("/api/v1/jobs")["jobs"] == []
+            assert time.monotonic() - began < 2
+            assert web.get("/readyz") == {"status": "ready"}
+
+
 def test_logins_of_one_token_end_none_of_another(web, scoped):
     evil = scoped()
     assert web.login(scoped("team-b-*")).code == 200

@@ -315,6 +315,26 @@ TEST_IN(client, calls_nobody_back_for_a_cancelled_request)
     said_is("question:0/0/0 question:0/0/0 ");
 }
 
+TEST_IN(client, requests_of_owners_take_turns)
+{
+    static const struct tfe_msg of_second = {.type = MSG_CANCEL, .u.cancel.job = "k"};
+    struct client_request first[3] = {ask_of(false), ask_of(false), ask_of(false)};
+    struct client_request second[2] = {ask_of(true), ask_of(true)};
+    request(&first[0]);
+    established();
+    request(&first[1]);
+    request(&first[2]);
+    for (unsigned i = 0; i < 2; i++) {
+        second[i].message = &of_second;
+        second[i].owner[CLIENT_OWNER_BYTES - 1] = 1;
+        request(&second[i]);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        hears((struct tfe_msg){.type = i % 2 == 0 ? MSG_STATUS_END : MSG_DONE});
+    }
+    said_is("question:0/0/0 order:0/0/0 question:0/0/0 order:0/0/0 question:0/0/0 ");
+}
+
 TEST_IN(client, sends_no_faster_than_the_server_permits)
 {
     struct client_request ask = ask_of(false);
