@@ -159,7 +159,7 @@ repeatable() { # stage
             found=$(cut -d: -f2- "$build_dir/$preset/Testing/Temporary/LastTestsFailed.log" 2>/dev/null) || return 1
             ! grep -qE "$deterministic" <<<"$found" || return 1
             ;;
-        e2e | e2e-heavy | e2e-asan | py | train | jax | tf)
+        e2e | e2e-heavy | e2e-asan | py | train | jax | deploy | tf)
             for name in "$1" "$1-by-hand"; do
                 case $(cat "$pytest_dir/$name.status" 2>/dev/null) in
                     0 | "") ;;

@@ -155,7 +155,7 @@ static struct entry *entry_of(struct series *s, struct job_series *of, const cha
     of->v[i] = (struct entry){.stride = 1};
     text_setf(of->v[i].name, sizeof(of->v[i].name), "%s", name);
     if (s->n_points <= POINTS_ALL_MAX - SERIES_POINTS_MAX) {
-        of->v[i].v = malloc(SERIES_POINTS_MAX * sizeof(struct point));
+        of->v[i].v = calloc(SERIES_POINTS_MAX, sizeof(struct point));
         s->n_points += of->v[i].v ? SERIES_POINTS_MAX : 0;
     }
     return &of->v[i];

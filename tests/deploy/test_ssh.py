@@ -51,7 +51,7 @@ def test_three_hosts_come_up_train_and_leave_nothing(hosts, prefix, tmp_path, ru
     if os.path.isdir("/run/systemd/system") and os.geteuid() == 0:
         pytest.skip("this machine runs systemd: units would be installed")
     base = tmp_path / "fleet"
-    rdzv = free_port(HOSTS[0])
+    rdzv = free_port("0.0.0.0")
     up = [PYTHON, DEPLOY / "ssh/tfe-up", f"--from={prefix}", f"--dir={base}", f"--port={rdzv}", f"--local={tmp_path}/local", f"--ssh={hosts}"]
     began = time.monotonic()
     try:

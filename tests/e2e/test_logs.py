@@ -186,11 +186,12 @@ def measure_printing(fleet, logs, rounds, lines, options):
     result = fleet.folder / "result"
     ours, plain = [], []
     for i in range(rounds):
-        agent = fleet.start(f"--job=speed{i}", f"--log-dir={logs}", *options, command=[str(script)],
+        job = f"{logs.name}-{i}"  # an agent of a finished job ends at once
+        agent = fleet.start(f"--job={job}", f"--log-dir={logs}", *options, command=[str(script)],
                             env={"RESULT": str(result)})
         assert agent.wait() == 0
         ours.append(float(result.read_text()))
-        folder = logs / f"speed{i}" / "latest"
+        folder = logs / job / "latest"
         assert sum(1 for _ in open(folder / "rank-0.stdout", "rb")) == lines, "a line was lost"
         with open(fleet.folder / "plain", "wb") as out:
             subprocess.run([sys.executable, str(script)], stdout=out, check=True,
