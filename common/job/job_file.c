@@ -13,6 +13,7 @@
 #include "common/message/job_spec.h"
 #include "common/message/msg.h"
 #include "common/message/range.h"
+#include "common/text/git_url.h"
 
 #define SECONDS_MAX (MSG_DURATION_MAX_MS / 1000u)
 #define N_ROLES 4
@@ -633,12 +634,6 @@ char *job_file_format(const json_t *job)
     return json_dumps(job, JSON_COMPACT | JSON_SORT_KEYS);
 }
 
-static bool is_commit(const char *ref)
-{
-    const size_t n = strspn(ref, "0123456789abcdef");
-    return ref[n] == '\0' && (n == 40 || n == 64);
-}
-
 /* Checks that the job has a name and that its files cannot change. */
 static int check_complete(const json_t *job, struct tfe_reason *reason)
 {
@@ -650,7 +645,7 @@ static int check_complete(const json_t *job, struct tfe_reason *reason)
     if (bundle && !submission_is_digest(bundle)) {
         return invalid(reason, "source: bundle: expected a digest of 64 hexadecimal digits");
     }
-    if (job_source(job, "git") && !(ref && is_commit(ref))) {
+    if (job_source(job, "git") && !(ref && git_ref_is_commit(ref))) {
         return invalid(reason,
                        "source: ref: expected a full commit ID of 40 or 64 hexadecimal digits");
     }

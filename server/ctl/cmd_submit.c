@@ -13,6 +13,7 @@
 #include "common/job/job_file.h"
 #include "common/job/job_name.h"
 #include "common/records/schemas.h"
+#include "common/text/git_url.h"
 #include "server/ctl/bundle_pack.h"
 #include "server/ctl/cmd_logs.h"
 #include "server/ctl/git.h"
@@ -122,16 +123,6 @@ static bool put_command(json_t *job, const struct submit_wish *wish)
     return put(job, "command", wish->command != NULL, words) && is_put;
 }
 
-/* Returns the length of URL in "URL@REF"; the '@' of "git@host:path" or "https://me@host/path"
- * belongs to the URL. */
-static size_t url_length(const char *git)
-{
-    const char *path = strstr(git, "://");
-    path = path ? strchr(path + 3, '/') : strpbrk(git, ":/");
-    const char *at = path ? strrchr(path, '@') : strrchr(git, '@');
-    return at ? (size_t)(at - git) : strlen(git);
-}
-
 /* Returns the source that --path, --bundle or --git gives. */
 static json_t *source_of(const struct submit_wish *wish)
 {
@@ -140,7 +131,7 @@ static json_t *source_of(const struct submit_wish *wish)
                          wish->path ? wish->path : wish->bundle);
     }
     const char *git = wish->git ? wish->git : "";
-    const size_t n = url_length(git);
+    const size_t n = git_url_length(git);
     return json_pack("{ss%ss*}", "git", git, n, "ref",
                      git[n] != '\0' && git[n + 1] != '\0' ? git + n + 1 : NULL);
 }
@@ -224,7 +215,7 @@ static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle
     const char *bundle = job_source(job, "bundle");
     const char *git = job_source(job, "git");
     const char *ref = job_source(job, "ref");
-    char commit[GIT_COMMIT_HEX_MAX + 1];
+    char commit[GIT_COMMIT_MAX + 1];
     int rc = 0;
     bool is_put = true;
     if (bundle && !submission_is_digest(bundle)) {

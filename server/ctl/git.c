@@ -145,15 +145,9 @@ int git_run(const char *const *words, char **ret, size_t *ret_n, struct tfe_reas
     return run(words, true, ret, ret_n, reason);
 }
 
-static bool is_commit(const char *text)
-{
-    const size_t n = strspn(text, "0123456789abcdef");
-    return text[n] == '\0' && (n == GIT_COMMIT_HEX || n == GIT_COMMIT_HEX_MAX);
-}
-
 /* Finds the best of the "COMMIT\tNAME" lines, in git's order: a tag's commit (^{}), a tag, a
  * branch. */
-static bool find_ref(char *lines, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 1])
+static bool find_ref(char *lines, const char *ref, char ret[GIT_COMMIT_MAX + 1])
 {
     static const char *const forms[] = {"%s", "refs/%s", "refs/tags/%s^{}", "refs/tags/%s",
                                         "refs/heads/%s"};
@@ -165,7 +159,7 @@ static bool find_ref(char *lines, const char *ref, char ret[GIT_COMMIT_HEX_MAX +
             continue;
         }
         *name++ = '\0';
-        for (size_t i = 0; i < best && is_commit(line); i++) {
+        for (size_t i = 0; i < best && git_ref_is_commit(line); i++) {
             const char *hole = strstr(forms[i], "%s");
             const size_t front = (size_t)(hole - forms[i]);
             const size_t n = strlen(ref);
@@ -179,7 +173,7 @@ static bool find_ref(char *lines, const char *ref, char ret[GIT_COMMIT_HEX_MAX +
     return best < sizeof(forms) / sizeof(forms[0]);
 }
 
-int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 1],
+int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_MAX + 1],
                 struct tfe_reason *reason)
 {
     const char *name = *ref != '\0' ? ref : "HEAD";
@@ -190,7 +184,7 @@ int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 
     const char *const words[] = {"-C", "/", "ls-remote", "--", from, NULL};
     char *lines;
     size_t n;
-    if (is_commit(ref)) {
+    if (git_ref_is_commit(ref)) {
         memcpy(ret, ref, strlen(ref) + 1);
         return 0;
     }

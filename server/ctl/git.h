@@ -5,11 +5,8 @@
 #include <stddef.h>
 
 #include "common/base/error.h"
+#include "common/text/git_url.h"
 #include "common/text/reason.h"
-
-/* Characters of a commit id: SHA-1, or SHA-256 in newer repositories. */
-#define GIT_COMMIT_HEX 40u
-#define GIT_COMMIT_HEX_MAX 64u
 
 /* Runs git with these words (NULL-terminated) on a local directory. git prompts for nothing and
  * runs no program that the directory's configuration names. *ret is its output, NUL-terminated, to
@@ -21,7 +18,7 @@ int git_run(const char *const *words, char **ret, size_t *ret_n,
 /* Resolves ref ("" for the repository's HEAD) to a commit id. A complete id is returned as it is,
  * without asking the repository. Returns 0, TFE_EINVAL if there is no such ref, or the errors of
  * git_run(). */
-int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 1],
+int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_MAX + 1],
                 struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -1,54 +1,10 @@
 /* server/query/mask_secrets.c: see mask_secrets.h. */
 #include "server/query/mask_secrets.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "common/job/job_file.h"
-
-#define MASK "***"
-
-/* Appends n bytes of text, as far as they fit. */
-static void append(char *ret, size_t cap, const char *text, size_t n)
-{
-    const size_t at = strlen(ret);
-    (void)snprintf(ret + at, cap - at, "%.*s", (int)n, text);
-}
-
-/* For ssh the user name ("git@") only names an account; for other schemes it may be a token. */
-static bool is_secret(const char *url, const char *user, size_t n)
-{
-    const bool is_http = strncmp(url, "http", 4) == 0;
-    return is_http || memchr(user, ':', n);
-}
-
-/* Copies the URL of a repository without its secrets, cut to cap bytes. */
-static void mask_url(char *ret, size_t cap, const char *url)
-{
-    const char *scheme = strstr(url, "://");
-    ret[0] = '\0';
-    if (!scheme) {
-        append(ret, cap, url, strlen(url));
-        return;
-    }
-    const char *user = scheme + 3;
-    const char *path = user + strcspn(user, "/?#");
-    const char *host = user;
-    for (const char *at = user; at < path; at++) {
-        host = *at == '@' ? at + 1 : host;
-    }
-    append(ret, cap, url, (size_t)(user - url));
-    if (host > user && is_secret(url, user, (size_t)(host - user))) {
-        append(ret, cap, MASK "@", strlen(MASK "@"));
-        user = host;
-    }
-    const size_t n = strcspn(user, "?#");
-    append(ret, cap, user, n);
-    if (user[n] != '\0') {
-        append(ret, cap, user + n, 1);
-        append(ret, cap, MASK, strlen(MASK));
-    }
-}
+#include "common/text/git_url.h"
 
 static bool is_python(const char *word)
 {
@@ -89,7 +45,7 @@ static int mask_arguments(json_t *command)
 
 int mask_job(json_t *job, bool shows_arguments)
 {
-    char url[MSG_WORD_MAX + sizeof(MASK) * 2];
+    char url[MSG_WORD_MAX + sizeof("***") * 2];
     json_t *source = json_object_get(job, "source");
     const char *git = job_source(job, "git");
     json_t *names = json_array();
@@ -102,7 +58,7 @@ int mask_job(json_t *job, bool shows_arguments)
     }
     is_masked = json_object_set_new(job, "env", names) == 0 && is_masked;
     if (git) {
-        mask_url(url, sizeof(url), git);
+        git_url_mask(url, sizeof(url), git);
         is_masked = json_object_set_new(source, "git", json_string(url)) == 0 && is_masked;
     }
     if (!shows_arguments) {
