@@ -18,6 +18,8 @@ static const char **text_of(struct agent_event *event)
         return &event->notice.source;
     case AGENT_PROOF:
         return &event->certificate;
+    case AGENT_CHECKED_OUT:
+        return &event->checkout.reason;
     }
     return NULL;
 }

@@ -200,9 +200,39 @@ static void on_finish(struct agent *a, const struct msg_finish *finish)
     step_leave(&a->step, LEAVE_AT_ONCE, code, finish->sentence);
 }
 
+/* Handles the refusal of a node whose files are at another commit than the job's: a branch has
+ * moved since the job was opened. Before the first WELCOME nothing has used the files, so they may
+ * change; the agent joins again after CHECKED_OUT. */
+static void on_other_commit(struct agent *a, const struct msg_refused *refused)
+{
+    struct step_context *t = &a->step;
+    if (!t->config.follows_commit || refused->commit == 0 || link_was_up(&a->link)) {
+        step_leave(t, LEAVE_AT_ONCE, AGENT_EXIT_USAGE, refused->sentence);
+        return;
+    }
+    link_refused(&a->link, t, refused);
+    if (!a->is_checking_out) { /* the server may repeat the message */
+        a->is_checking_out = true;
+        step_add_action(t, AGENT_CHECK_OUT)->commit = refused->commit;
+    }
+}
+
+static void on_checked_out(struct agent *a, const struct agent_event *event)
+{
+    struct step_context *t = &a->step;
+    a->is_checking_out = false;
+    if (event->checkout.reason) {
+        step_leave(t, LEAVE_AT_ONCE, AGENT_EXIT_USAGE, event->checkout.reason);
+        return;
+    }
+    t->config.spec.commit = event->checkout.commit;
+    t->config.spec.script_digest = event->checkout.script_digest;
+    link_retry_soon(&a->link, t);
+}
+
 static void on_refused(struct agent *a, const struct msg_refused *refused)
 {
-    if (refused->code != REFUSAL_LIMIT_REACHED) {
+    if (refused->code != REFUSAL_LIMIT_REACHED && refused->code != REFUSAL_COMMIT_MISMATCH) {
         step_trace(&a->step, AGENT_TRACE_REFUSED, 0, (uint64_t)refused->code,
                    msg_refusal_name(refused->code));
     }
@@ -224,6 +254,9 @@ static void on_refused(struct agent *a, const struct msg_refused *refused)
     case REFUSAL_CONFLICT:
     case REFUSAL_EVICTED:
         step_leave(&a->step, LEAVE_AT_ONCE, AGENT_EXIT_FAILED, refused->sentence);
+        return;
+    case REFUSAL_COMMIT_MISMATCH:
+        on_other_commit(a, refused);
         return;
     case REFUSAL_LIMIT_REACHED:
     case REFUSAL_STORE: /* never sent to agents */
@@ -382,6 +415,9 @@ static int dispatch(struct agent *a, const struct agent_event *event)
             t->exits_now = true;
         } else {
             link_disconnected(l, t, event->lost.how, event->lost.reason);
+            if (a->is_checking_out) {
+                link_hold(l);
+            }
         }
         return 0;
     case AGENT_MESSAGE:
@@ -439,6 +475,9 @@ static int dispatch(struct agent *a, const struct agent_event *event)
             work_script_ended(&a->work, t, event->progress.local);
         }
         return progress_apply(&a->progress, t, event->progress.local, &event->progress.report);
+    case AGENT_CHECKED_OUT:
+        on_checked_out(a, event);
+        return 0;
     case AGENT_NOTICE:
         return notices_apply(&a->notices, t, &event->notice);
     case AGENT_SIGNAL:

@@ -37,6 +37,7 @@ struct agent_config {
     /* requested job size and policy; unset options take the server's defaults */
     struct job_spec spec;
     /* Settings of this node only. */
+    bool follows_commit; /* --git names a branch or tag: check out the commit that the job runs */
     bool new_run; /* start a new run if the job has finished; ignored after the first WELCOME */
     const char *run_key; /* id of the run that the node belongs to, or NULL for any run */
     bool durable;
@@ -85,7 +86,10 @@ enum agent_event_type {
     AGENT_ALONE,  /* a trainer of the epoch does not use the cluster assigned to it; uses epoch */
     AGENT_IDLE,   /* idle_since: time since which no trainer is active, NEVER if one is active */
     AGENT_NOTICE, /* this machine may be taken away; uses notice */
-    AGENT_SIGNAL  /* a termination signal arrived; uses signo */
+    /* result of CHECK_OUT: the node's files are at the commit, or reason says why not; uses
+     * checkout */
+    AGENT_CHECKED_OUT,
+    AGENT_SIGNAL /* a termination signal arrived; uses signo */
 };
 
 enum agent_link {
@@ -137,6 +141,10 @@ struct agent_event {
         } progress;
         struct tfe_mono idle_since;
         struct agent_notice notice;
+        struct {
+            uint64_t commit, script_digest; /* as in job_spec */
+            const char *reason;             /* NULL on success */
+        } checkout;
         uint32_t signo;
     };
 };
@@ -152,6 +160,7 @@ enum agent_action_type {
     AGENT_SPAWN,      /* start the trainers of an epoch; each ends in SPAWNED or SPAWN_FAILED */
     AGENT_SWEEP,      /* terminate all trainers; ends in SWEPT, after every TRAINER_EXITED */
     AGENT_SAVE,       /* ask the scripts to save a checkpoint */
+    AGENT_CHECK_OUT,  /* change the node's files to a git commit; ends in CHECKED_OUT */
     AGENT_FENCE,      /* set the time when the guard kills all trainers */
     AGENT_EXIT,       /* exit the process; always the last action */
     AGENT_TRACE       /* write a log entry */
@@ -250,6 +259,7 @@ struct agent_action {
             bool in_memory;           /* a state kept in memory is enough */
         } save;
         struct tfe_mono fence;
+        uint64_t commit; /* of CHECK_OUT, as in job_spec */
         struct {
             int code;
             const char *sentence; /* text for the user, or NULL */

@@ -119,6 +119,11 @@ void link_refused(struct link *l, struct step_context *t, const struct msg_refus
     }
 }
 
+void link_hold(struct link *l)
+{
+    l->retry_at = TFE_MONO_NEVER;
+}
+
 void link_retry_soon(struct link *l, struct step_context *t)
 {
     l->backoff_ms = BACKOFF_FIRST_MS;

@@ -62,7 +62,10 @@ void link_disconnected(struct link *l, struct step_context *t, enum agent_link h
  * once. */
 void link_refused(struct link *l, struct step_context *t, const struct msg_refused *refused);
 
-/* Shortens the backoff to its first value, because little time is left to find the server. */
+/* Defers the next attempt until link_retry_soon(). Precondition: disconnected. */
+void link_hold(struct link *l);
+/* Shortens the backoff to its first value, because little time is left to find the server, or
+ * because the reason for a refusal is gone. */
 void link_retry_soon(struct link *l, struct step_context *t);
 
 /* Renews the lease, reconnects, closes an unresponsive connection, or leaves if --join-timeout has

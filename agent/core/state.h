@@ -35,7 +35,8 @@ struct agent {
     /* GOODBYE is sent; the agent waits until leave_by for the connection to close */
     bool goodbye_sent;
     struct tfe_mono leave_by;
-    bool has_exited; /* EXIT was issued; no further event is accepted */
+    bool is_checking_out; /* CHECK_OUT was issued and CHECKED_OUT has not come */
+    bool has_exited;      /* EXIT was issued; no further event is accepted */
     struct tfe_mono deadline;
 };
 

@@ -260,7 +260,8 @@ FIELDS(stop) = {
 };
 FIELDS(noted) = {FIELD(noted, 1, epoch, EPOCH)};
 FIELDS(lease_ended) = {FIELD(lease_ended, 1, epoch, EPOCH_OR_0)}; /* 0 if the job has no epoch */
-FIELDS(refused) = {FIELD(refused, 1, code, ENUM), FIELD(refused, 2, sentence, SENTENCE)};
+FIELDS(refused) = {FIELD(refused, 1, code, ENUM), FIELD(refused, 2, sentence, SENTENCE),
+                   FIELD(refused, 3, commit, NUMBER)};
 
 FIELDS(welcome) = {
     FIELD(welcome, 1, node, ID),

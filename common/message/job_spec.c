@@ -20,11 +20,6 @@ uint32_t job_restart_set(uint32_t policies, uint32_t task, uint32_t policy)
     return (policies & ~(3u << (2 * task))) | policy << (2 * task);
 }
 
-static bool flag_of(const struct job_spec *spec, const struct job_spec_field *field)
-{
-    return *(const bool *)(const void *)((const char *)spec + field->offset);
-}
-
 /* Returns a COUNT or DURATION; only these have ranges and can be WISH fields. */
 static uint32_t *number(struct job_spec *spec, const struct job_spec_field *field)
 {
@@ -83,15 +78,27 @@ bool job_spec_is_valid(const struct job_spec *spec)
     return spec->min_nodes <= spec->max_nodes;
 }
 
+static size_t size_of(const struct job_spec_field *field)
+{
+    switch (field->kind) {
+    case JOB_SPEC_COUNT:
+    case JOB_SPEC_DURATION:
+        return sizeof(uint32_t);
+    case JOB_SPEC_FLAG:
+        return sizeof(bool);
+    case JOB_SPEC_DIGEST:
+        return sizeof(uint64_t);
+    }
+    return 0;
+}
+
 bool job_spec_agrees(const struct job_spec *a, const struct job_spec *b)
 {
     for (size_t i = 0; i < JOB_SPEC_N; i++) {
         const struct job_spec_field *field = &job_spec_fields[i];
-        if (field->who != JOB_SPEC_SAME) {
-            continue;
-        }
-        if (is_number(field) ? *number_of(a, field) != *number_of(b, field)
-                             : flag_of(a, field) != flag_of(b, field)) {
+        if (field->who == JOB_SPEC_SAME &&
+            memcmp((const char *)a + field->offset, (const char *)b + field->offset,
+                   size_of(field)) != 0) {
             return false;
         }
     }

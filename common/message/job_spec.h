@@ -79,7 +79,10 @@ enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
     /* --restart-policy of each role, encoded as in job_restart_policy. */                         \
     X(restart_policies, uint32_t, COUNT, FIRST, 0, JOB_RESTART_MAX, 0, 63, NULL)                   \
     /* Digest of script and arguments; distinguishes a late node from a new run. */                \
-    X(script_digest, uint64_t, DIGEST, FIRST, 0, 0, 0, 13, NULL)
+    X(script_digest, uint64_t, DIGEST, FIRST, 0, 0, 0, 13, NULL)                                   \
+    /* First 16 digits of the git commit of the node's files (git_commit_number); 0 without        \
+     * --git. */                                                                                   \
+    X(commit, uint64_t, DIGEST, SAME, 0, 0, 0, 67, NULL)
 
 struct job_spec {
 #define JOB_SPEC_MEMBER(name, type, ...) type name;
@@ -117,7 +120,7 @@ void job_spec_fill(struct job_spec *spec, const struct job_spec *settings);
 /* True if each field is within its range (MSG_UNSET is, in a WISH field) and min_nodes <=
  * max_nodes. */
 bool job_spec_is_valid(const struct job_spec *spec);
-/* True if both agree in all SAME fields. */
+/* Returns true if both have the same values in all SAME fields. */
 bool job_spec_agrees(const struct job_spec *a, const struct job_spec *b);
 
 #endif

@@ -334,6 +334,7 @@ struct msg_finish {
 struct msg_refused {
     enum tfe_refusal code;
     const char *sentence; /* one sentence that says what the user can do */
+    uint64_t commit;      /* with REFUSAL_COMMIT_MISMATCH: the job's commit; 0 if it has none */
 };
 
 /* STATUS: asks for one job, or for all jobs (job NULL). Answered for each job by STATUS_JOB,

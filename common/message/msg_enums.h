@@ -122,7 +122,8 @@ enum tfe_msg_type {
     X(REFUSAL_STORE, 11, "store")                                                                  \
     X(REFUSAL_NO_SUCH_KEY, 14, "no_such_key")                                                      \
     X(REFUSAL_VERSION_MISMATCH, 15, "version_mismatch")                                            \
-    X(REFUSAL_CONFLICT, 16, "conflict")
+    X(REFUSAL_CONFLICT, 16, "conflict")                                                            \
+    X(REFUSAL_COMMIT_MISMATCH, 17, "commit_mismatch")
 
 enum tfe_refusal { TFE_REFUSALS(TFE_ENUMERATOR) };
 

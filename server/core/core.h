@@ -36,6 +36,8 @@ void send_finish(struct rdzv *r, uint32_t session, enum tfe_result result, uint3
                  const char *sentence);
 /* Sends REFUSED, then closes the session. */
 void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence);
+/* Sends REFUSED with REFUSAL_COMMIT_MISMATCH and the job's commit, then closes the session. */
+void send_refused_commit(struct rdzv *r, uint32_t session, uint64_t commit, const char *sentence);
 /* Sends STOP for an epoch in which no failure is known. */
 void send_stop(struct rdzv *r, const struct node *node, uint64_t epoch);
 void send_noted(struct rdzv *r, const struct node *node, uint64_t epoch);

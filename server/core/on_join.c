@@ -1,6 +1,7 @@
 /* server/core/on_join.c: JOIN: a new node, or a known node on a new connection. */
 #include <string.h>
 
+#include "common/text/git_url.h"
 #include "common/text/text.h"
 #include "server/core/epoch.h"
 #include "server/core/evaluator.h"
@@ -126,14 +127,16 @@ static bool refused_late(struct rdzv *r, uint32_t session, struct job *job,
     if (join->run_key || join->new_run || is_of_later_run(job, join)) {
         return false;
     }
-    if (join->spec.script_digest == job->spec.script_digest) {
+    const bool has_commit = join->spec.commit == job->spec.commit;
+    if (has_commit && join->spec.script_digest == job->spec.script_digest) {
         run_send_end(r, job, &last, session);
         return true;
     }
     struct text text;
     text_init(&text, r->sentence, sizeof(r->sentence));
     run_describe(&text, job, &last);
-    text_add(&text, "; this node has a different script (use --new-run or another --job name)");
+    text_addf(&text, "; this node has a different %s (use --new-run or another --job name)",
+              has_commit ? "script" : "git commit");
     refuse(r, session, REFUSAL_JOB_FINISHED, r->sentence);
     return true;
 }
@@ -175,6 +178,34 @@ static void add_sizes(struct text *text, const struct job_spec *spec, bool has_r
     }
 }
 
+static void add_commit(struct text *text, uint64_t commit)
+{
+    if (commit != 0) {
+        text_addf(text, "git commit %0*llx", GIT_COMMIT_SHORT, (unsigned long long)commit);
+    } else {
+        text_add(text, "no git commit");
+    }
+}
+
+/* Refuses a node whose files are at another commit than those of the job's other nodes. */
+static void refuse_commit(struct rdzv *r, uint32_t session, const struct job *job,
+                          const struct msg_join *join)
+{
+    struct text text;
+    text_init(&text, r->sentence, sizeof(r->sentence));
+    text_addf(&text, "job %s runs ", job->name.text);
+    add_commit(&text, job->spec.commit);
+    text_add(&text, ", this node has ");
+    add_commit(&text, join->spec.commit);
+    text_add(&text,
+             job->spec.commit != 0
+                 ? " (start its agent with --git and that commit as REF, or use another --job "
+                   "name)"
+                 : " (start its agent without --git, or use another --job name)");
+    send_refused_commit(r, session, job->spec.commit, r->sentence);
+    send_trace(r, TRACE_NODE_REFUSED, NULL, NULL, REFUSAL_COMMIT_MISMATCH, r->sentence);
+}
+
 /* Refuses a JOIN that does not fit the job. Returns true if it was refused. */
 static bool refused(struct rdzv *r, uint32_t session, struct job *job, const struct msg_join *join)
 {
@@ -189,6 +220,12 @@ static bool refused(struct rdzv *r, uint32_t session, struct job *job, const str
     }
     if (agrees(job, &join->spec) || job_is_open_to(r, job, &join->spec)) {
         return false;
+    }
+    struct job_spec at_commit = join->spec;
+    at_commit.commit = job->spec.commit;
+    if (agrees(job, &at_commit)) {
+        refuse_commit(r, session, job, join);
+        return true;
     }
     struct text text;
     text_init(&text, r->sentence, sizeof(r->sentence));

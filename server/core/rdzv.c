@@ -404,6 +404,13 @@ void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const
     send_close(r, session);
 }
 
+void send_refused_commit(struct rdzv *r, uint32_t session, uint64_t commit, const char *sentence)
+{
+    send_to(r, session, MSG_REFUSED)->u.refused = (struct msg_refused){
+        .code = REFUSAL_COMMIT_MISMATCH, .sentence = sentence, .commit = commit};
+    send_close(r, session);
+}
+
 void send_stop(struct rdzv *r, const struct node *node, uint64_t epoch)
 {
     send_node(r, node, MSG_STOP)->u.stop.epoch = epoch;

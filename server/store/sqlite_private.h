@@ -12,7 +12,7 @@
 #define SQLITE_STORE_APPLICATION 0x54464572
 /* Schema version, stored as user_version. Increment it for every change of a table or of a
  * serialised record. */
-#define SQLITE_STORE_SCHEMA 22
+#define SQLITE_STORE_SCHEMA 23
 
 /* Prefix of the name of a job that is set aside; no valid id begins with it. */
 #define SQLITE_ASIDE "!"

@@ -108,6 +108,7 @@ int reply_code_of(enum tfe_refusal code)
     case REFUSAL_SIZE_MISMATCH:
     case REFUSAL_ADDRESS_UNREACHABLE:
     case REFUSAL_VERSION_MISMATCH:
+    case REFUSAL_COMMIT_MISMATCH:
         return 400;
     case REFUSAL_JOB_FINISHED:
     case REFUSAL_NODE_REPLACED:

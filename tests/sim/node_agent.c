@@ -285,6 +285,8 @@ static void carry_out(struct world *w, struct node *n, const struct agent_action
     case AGENT_SAVE:
         script_ask(w, n, action);
         return;
+    case AGENT_CHECK_OUT: /* no job of a simulation has a commit */
+        return;
     case AGENT_FENCE:
         node_set_fence(w, n, action->fence);
         return;

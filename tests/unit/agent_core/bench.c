@@ -49,6 +49,9 @@ static void put_msg(struct bench *b, const struct tfe_msg *msg)
         if (msg->u.join.spec.max_nodes != b->config.spec.max_nodes) {
             put(b, " max=%u", msg->u.join.spec.max_nodes);
         }
+        if (msg->u.join.spec.commit) {
+            put(b, " commit=%016llx", (unsigned long long)msg->u.join.spec.commit);
+        }
         if (msg->u.join.evaluates) {
             put(b, " evaluates");
         }
@@ -209,6 +212,9 @@ static void put_action(struct bench *b, const struct agent_action *action)
             put(b, " %s:%u", action->spawn.rows[i].host, action->spawn.rows[i].port);
         }
         put(b, "\n");
+        break;
+    case AGENT_CHECK_OUT:
+        put(b, "CHECK_OUT %016llx\n", (unsigned long long)action->commit);
         break;
     case AGENT_FENCE:
         put(b, "FENCE %lld\n", (long long)action->fence.ms);

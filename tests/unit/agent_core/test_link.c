@@ -113,6 +113,74 @@ TEST_IN(join, and_ready_tell_tensorflows_version_as_soon_as_a_standby_has_import
     assert_int_equal(b->exit_code, AGENT_EXIT_USAGE);
 }
 
+/* --- another commit --- */
+
+static struct tfe_msg other_commit(uint64_t commit)
+{
+    return (struct tfe_msg){
+        .type = MSG_REFUSED,
+        .u.refused = {.code = REFUSAL_COMMIT_MISMATCH, .sentence = "other", .commit = commit}};
+}
+
+static struct bench *a_bench_at_commit(bool follows)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.spec.commit = 0xb;
+    b->config.follows_commit = follows;
+    begin(b);
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=0 running=0 commit=000000000000000b\n");
+    return b;
+}
+
+TEST_IN(commit, of_the_job_is_checked_out_once_and_joined_with)
+{
+    struct bench *b = a_bench_at_commit(true);
+    hears(b, other_commit(0xa));
+    assert_saw(b, "CHECK_OUT 000000000000000a\n");
+    hears(b, other_commit(0xa));
+    assert_not_saw(b, "CHECK_OUT");
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 60000);
+    assert_not_saw(b, "CONNECT\n"); /* it would be refused again */
+    does(b, (struct agent_event){.type = AGENT_CHECKED_OUT,
+                                 .checkout = {.commit = 0xa, .script_digest = 7}});
+    pass(b, 400);
+    assert_saw(b, "CONNECT\n");
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=0 running=0 commit=000000000000000a\n");
+    welcome(b);
+    prepare(b, 1);
+    assert_saw(b, "HOLD 1");
+}
+
+TEST_IN(commit, that_cannot_be_checked_out_ends_the_agent)
+{
+    struct bench *b = a_bench_at_commit(true);
+    hears(b, other_commit(0xa));
+    does(b, (struct agent_event){.type = AGENT_CHECKED_OUT, .checkout = {.reason = "gone"}});
+    assert_saw(b, "EXIT 2 gone");
+}
+
+TEST_IN(commit, of_the_job_is_not_followed_from_a_fixed_one_nor_to_none_nor_after_welcome)
+{
+    struct bench *b = a_bench_at_commit(false);
+    hears(b, other_commit(0xa));
+    assert_saw(b, "EXIT 2 other");
+    bench_free(b);
+    b = a_bench_at_commit(true);
+    hears(b, other_commit(0));
+    assert_saw(b, "EXIT 2 other");
+    bench_free(b);
+    b = a_bench_at_commit(true);
+    welcome(b); /* trainers may have used the files */
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    hears(b, other_commit(0xa));
+    assert_saw(b, "EXIT 2 other");
+}
+
 TEST_IN(join, asks_for_a_new_run_once)
 {
     /* Otherwise a run that ended while the server was unreachable would be started again. */

@@ -406,4 +406,7 @@ TEST(job_spec, has_to_agree_in_what_all_want_alike_and_in_nothing_else)
     other = first;
     other.chief = true;
     assert_false(job_spec_agrees(&first, &other));
+    other = first;
+    other.commit = UINT64_C(1) << 63; /* in no byte that a narrower comparison reads */
+    assert_false(job_spec_agrees(&first, &other));
 }

@@ -121,6 +121,7 @@ static const struct tfe_msg samples[] = {
     M(FINISH, finish, RESULT_DRAINED, MSG_RUN_MAX, long_sentence),
     M(FINISH, finish, RESULT_SUCCEEDED, 1, ""),
     M(REFUSED, refused, REFUSAL_EVICTED, long_sentence),
+    M(REFUSED, refused, REFUSAL_COMMIT_MISMATCH, "", UINT64_MAX),
     M(PROBE, probe, UINT64_MAX, PROBE_SUSPECT, long_id, long_host, many_ports, MSG_NPROC_MAX,
       65535),
     M(PROBE, probe, 0, PROBE_ADDRESS, "n", "h", many_ports, 1),

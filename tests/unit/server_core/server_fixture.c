@@ -143,6 +143,9 @@ static void put_msg(struct world *w, const struct tfe_msg *msg)
         break;
     case MSG_REFUSED:
         put(w, " %s: %s", msg_refusal_name(msg->u.refused.code), msg->u.refused.sentence);
+        if (msg->u.refused.commit) {
+            put(w, " commit=%016llx", (unsigned long long)msg->u.refused.commit);
+        }
         break;
     }
     put(w, "\n");

@@ -85,6 +85,32 @@ TEST(sizes, that_differ_are_refused_with_both_named)
     world_free(w);
 }
 
+TEST(commit, another_one_is_refused_with_both_named)
+{
+    struct world *w = a_world(1, 4);
+    w->join.spec.commit = 0x0123456789abcdef;
+    join(w, 0, "a");
+    w->join.spec.commit = 0xfedcba9876543210;
+    join(w, 1, "b");
+    assert_saw(w,
+               "1:REFUSED commit_mismatch: job j runs git commit 0123456789abcdef, this node has "
+               "git commit fedcba9876543210 (start its agent with --git and that commit as REF, "
+               "or use another --job name) commit=0123456789abcdef\n");
+    assert_saw(w, "1:CLOSE");
+    assert_not_saw(w, "0:");
+    w->join.spec.commit = 0;
+    join(w, 2, "c");
+    assert_saw(w, "this node has no git commit");
+    w->join.spec.nproc = 2; /* sizes first: with them the commit cannot be tried */
+    join(w, 3, "d");
+    assert_saw(w, "3:REFUSED size_mismatch");
+    w->join.spec.nproc = 1;
+    w->join.spec.commit = 0x0123456789abcdef;
+    join(w, 4, "e");
+    assert_saw(w, "4:WELCOME");
+    world_free(w);
+}
+
 TEST(sizes, a_member_that_changes_its_mind_loses_its_connection_only)
 {
     struct world *w = a_running_world(1, 4, 2);
