@@ -164,6 +164,21 @@ static int parse_address(void *settings, const char *value, struct tfe_reason *r
     return 0;
 }
 
+/* Parses a relative path that stays inside the repository. */
+static int parse_git_path(void *path, const char *value, struct tfe_reason *reason)
+{
+    bool is_inside = value[0] != '\0' && value[0] != '/';
+    for (const char *part = value; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) {
+        is_inside = is_inside && !(part[0] == '.' && part[1] == '.' && strchr("/", part[2]));
+    }
+    if (!is_inside) {
+        reason_set(reason, "expected a directory inside the repository, found \"%s\"", value);
+        return TFE_EINVAL;
+    }
+    *(const char **)path = value;
+    return 0;
+}
+
 static int parse_check(void *checks, const char *value, struct tfe_reason *reason)
 {
     struct health_checks *ret = checks;
@@ -362,6 +377,10 @@ static const struct option_spec specs[] = {
     PARSE_FIELD("check", checks, parse_check, "COMMAND", NULL,
                 "command that sh runs before this node is ready and after a trainer has failed "
                 "here: a nonzero status keeps the node out; may be repeated"),
+    TEXT("git", git, "URL@REF", NULL,
+         "repository with SCRIPT, which is fetched at the branch, tag or commit REF"),
+    PARSE_FIELD("git-path", git_path, parse_git_path, "DIR", NULL,
+                "with --git: directory of the repository in which SCRIPT runs (default: its root)"),
     TEXT("python", python, "PROGRAM", NULL,
          "interpreter of the script (default: $PYTHON_EXEC, else of the agent's venv, else "
          "python3)"),

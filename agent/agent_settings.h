@@ -53,6 +53,8 @@ struct agent_settings {
     uint16_t address_port;               /* 0 for any port */
     struct health_checks checks;         /* --check */
     struct notice_selection notice;
+    char *git;            /* URL@REF of the repository with the script, or NULL */
+    const char *git_path; /* directory of that repository, or NULL for its root */
     const char *python;
     bool module;
     bool no_python;

@@ -121,19 +121,17 @@ static int check_min_running(const struct agent_settings *settings, struct tfe_r
 static int check_trainer_user(const struct agent_settings *settings, const struct command *command,
                               struct tfe_reason *reason)
 {
-    const char *script = command->is_python && !settings->module ? command->argv[1] : NULL;
+    const bool has_script = command->is_python && !settings->module && !command->directory;
+    const char *script = has_script ? command->argv[1] : NULL;
     const struct trainer_need needs[] = {
-        {".", X_OK, "enter the working directory,"},
+        {command->directory ? command->directory : ".", X_OK, "enter the working directory,"},
         {command->argv[0], X_OK, "run"},
         {script, R_OK, "read"},
         {getenv("TMPDIR"), W_OK | X_OK, "write into TMPDIR"},
         {settings->checkpoint_dir, W_OK | X_OK, "write into --checkpoint-dir"},
     };
-    if (!settings->trainer_user) {
-        return 0;
-    }
-    int rc = trainer_user_set(settings->trainer_user, reason);
-    return rc ? rc : trainer_user_try(needs, sizeof needs / sizeof needs[0], reason);
+    return settings->trainer_user ? trainer_user_try(needs, sizeof needs / sizeof needs[0], reason)
+                                  : 0;
 }
 
 static int find_server(const struct agent_settings *settings, struct standalone *standalone,
@@ -204,65 +202,66 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
 }
 
 /* Runs the agent after the guard is forked: finds the server, reserves ports, runs the loop. */
-static int run(const struct agent_settings *settings, const struct command *command,
-               const struct guard_process *guard, struct standalone *standalone)
+static int run(struct runner_options *options)
 {
+    const struct agent_settings *settings = options->settings;
     struct tfe_reason reason;
     struct join_info info;
-    int rc = find_server(settings, standalone, &info, &reason);
+    int rc = find_server(settings, options->standalone, &info, &reason);
     if (rc) {
         return fail(code_of(rc), &reason);
     }
-    struct ports *ports;
-    if (ports_new(settings->agent.spec.nproc, settings->address_port, &ports, &reason)) {
+    if (ports_new(settings->agent.spec.nproc, settings->address_port, &options->ports, &reason)) {
         join_done(&info);
         return fail(AGENT_EXIT_FAILED, &reason);
     }
-    struct runner_options options = {.settings = settings,
-                                     .command = command,
-                                     .info = &info,
-                                     .guard = guard,
-                                     .ports = ports,
-                                     .standalone = standalone};
-    int code = runner_run(&options);
-    ports_free(ports);
+    options->info = &info;
+    int code = runner_run(options);
+    ports_free(options->ports);
     join_done(&info);
     return code;
 }
 
-/* Runs an agent of one job. */
-static int run_job(struct agent_settings *settings, char **operands, int n_operands)
+/* Checks the options before anything is fetched or started. */
+static int check_options(struct agent_settings *settings, struct tfe_reason *reason)
+{
+    int rc = check_role(settings, reason);
+    rc = rc ? rc : check_min_running(settings, reason);
+    rc = rc ? rc : check_address(settings, reason);
+    if (rc == 0 && settings->git_path && !settings->git) {
+        reason_set(reason, "--git-path: requires --git");
+        rc = TFE_EINVAL;
+    }
+    if (rc == 0 && settings->standalone) {
+        rc = standalone_check(settings, reason);
+    }
+    if (rc == 0 && settings->trainer_user) {
+        rc = trainer_user_set(settings->trainer_user, reason);
+    }
+    return rc;
+}
+
+/* Runs an agent of one job whose command is known. */
+static int run_command(const struct agent_settings *settings, struct runner_options *options)
 {
     struct tfe_reason reason;
-    struct command command;
-    int rc = command_new(operands, n_operands, settings->python, settings->module,
-                         settings->no_python, &command, &reason);
-    if (rc) {
-        return fail(rc == TFE_ENOENT ? AGENT_EXIT_NOT_FOUND : AGENT_EXIT_USAGE, &reason);
-    }
-    if (settings->default_ps && !command.is_python) {
-        reason_set(&reason,
-                   "--default-ps: %s is not a Python script (a ps needs a Python interpreter)",
-                   operands[0]);
-        command_done(&command);
-        return fail(AGENT_EXIT_USAGE, &reason);
-    }
     int code = AGENT_EXIT_FAILED;
     struct guard_process guard;
-    struct standalone *standalone = NULL;
-    const bool has_sodium = sodium_init() >= 0;
     struct guard_proof proof;
     /* a private server ends together with this node, so nobody could use the proof */
-    const bool has_proof = has_sodium && !settings->standalone;
+    const bool has_proof = !settings->standalone;
+    if (settings->default_ps && !options->command->is_python) {
+        reason_set(&reason,
+                   "--default-ps: %s is not a Python script (a ps needs a Python interpreter)",
+                   options->operands[0]);
+        return fail(AGENT_EXIT_USAGE, &reason);
+    }
     if (has_proof) {
         guard_proof_make(&proof, settings->agent.job.text);
     }
-    notice_selection_complete(&settings->notice, "/sys");
-    if (check_role(settings, &reason) || check_min_running(settings, &reason) ||
-        check_address(settings, &reason) || check_trainer_user(settings, &command, &reason) ||
-        (settings->standalone && standalone_check(settings, &reason))) {
+    if (check_trainer_user(settings, options->command, &reason)) {
         code = fail(AGENT_EXIT_USAGE, &reason);
-    } else if ((settings->standalone && standalone_new(settings, &standalone, &reason)) ||
+    } else if ((settings->standalone && standalone_new(settings, &options->standalone, &reason)) ||
                proc_become_subreaper(&reason) ||
                guard_fork(&guard, has_proof ? &proof : NULL, &reason)) {
         code = fail(AGENT_EXIT_FAILED, &reason);
@@ -271,10 +270,40 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
          * guard was forked before, so trainers keep the user's limits. */
         setrlimit(RLIMIT_CORE, &(struct rlimit){0});
         signal(SIGPIPE, SIG_IGN);
-        code = has_sodium ? run(settings, &command, &guard, standalone) : AGENT_EXIT_FAILED;
+        options->guard = &guard;
+        code = run(options);
     }
-    standalone_free(standalone);
-    command_done(&command);
+    standalone_free(options->standalone);
+    return code;
+}
+
+/* Runs an agent of one job. */
+static int run_job(struct agent_settings *settings, char **operands, int n_operands)
+{
+    struct tfe_reason reason;
+    struct command command;
+    struct runner_options options = {
+        .settings = settings, .command = &command, .operands = operands, .n_operands = n_operands};
+    if (sodium_init() < 0) {
+        return AGENT_EXIT_FAILED;
+    }
+    notice_selection_complete(&settings->notice, "/sys");
+    if (check_options(settings, &reason)) {
+        return fail(AGENT_EXIT_USAGE, &reason);
+    }
+    int rc = settings->git ? git_source_new(settings, &options.git_source, &reason) : 0;
+    if (rc) {
+        return fail(rc == TFE_EINVAL ? AGENT_EXIT_USAGE : AGENT_EXIT_UNREACHED, &reason);
+    }
+    int code;
+    rc = git_source_command(options.git_source, settings, operands, n_operands, &command, &reason);
+    if (rc) {
+        code = fail(rc == TFE_ENOENT ? AGENT_EXIT_NOT_FOUND : AGENT_EXIT_USAGE, &reason);
+    } else {
+        code = run_command(settings, &options);
+        command_done(&command);
+    }
+    git_source_free(options.git_source);
     return code;
 }
 

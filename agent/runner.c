@@ -199,6 +199,26 @@ static void sweep(struct runner *r, const struct agent_action *action)
                    handlers);
 }
 
+/* Passes the result of CHECK_OUT to the core. The script may differ, or be missing. */
+static void on_checked_out(void *ctx, const char *reason)
+{
+    struct runner *r = ctx;
+    const struct runner_options *o = r->options;
+    struct agent_event event = {.type = AGENT_CHECKED_OUT, .checkout = {.reason = reason}};
+    struct command command;
+    struct tfe_reason missing;
+    if (!reason && git_source_command(o->git_source, o->settings, o->operands, o->n_operands,
+                                      &command, &missing)) {
+        event.checkout.reason = missing.text;
+    } else if (!reason) {
+        event.checkout.commit = o->settings->agent.spec.commit;
+        event.checkout.script_digest = o->command->digest = command.digest;
+        command_done(&command);
+    }
+    event.now = clock_mono();
+    on_event(r, &event);
+}
+
 static void end(struct runner *r, int code, const char *sentence)
 {
     r->over = true;
@@ -246,6 +266,9 @@ static void execute_action(struct runner *r, const struct agent_action *action)
     case AGENT_SAVE:
         scripts_save(r->scripts, action->save.epoch, action->save.number, action->save.deadline,
                      action->save.in_memory);
+        return;
+    case AGENT_CHECK_OUT:
+        git_source_change(r->options->git_source, r->base, action->commit, on_checked_out, r);
         return;
     case AGENT_FENCE:
         trainers_fence(r->trainers, action->fence);

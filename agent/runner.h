@@ -3,6 +3,7 @@
 #define TFE_AGENT_RUNNER_H
 
 #include "agent/agent_settings.h"
+#include "agent/git_source.h"
 #include "agent/guard/guard.h"
 #include "agent/os/ports.h"
 #include "agent/standalone.h"
@@ -14,7 +15,10 @@
  * descriptor is taken over. */
 struct runner_options {
     const struct agent_settings *settings;
-    const struct command *command;
+    struct command *command;       /* the runner updates its digest when git_source changes */
+    struct git_source *git_source; /* NULL without --git */
+    char **operands;               /* script and arguments */
+    int n_operands;
     const struct join_info *info;
     const struct guard_process *guard;
     struct ports *ports;

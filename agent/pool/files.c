@@ -2,7 +2,6 @@
 #include "agent/pool/files.h"
 
 #include <event2/event.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/os/child_process.h"
-#include "agent/os/trainer_user.h"
+#include "agent/os/git_checkout.h"
 #include "agent/pool/fetch.h"
 #include "agent/pool/scratch.h"
 #include "agent/pool/unpack.h"
@@ -20,8 +19,7 @@
 #include "common/base/timer.h"
 #include "common/job/job_file.h"
 
-/* Timeouts for a clone of a large repository over a slow line, and for unpacking. */
-#define GIT_MS 600000
+/* Timeout for unpacking. */
 #define UNPACK_MS 300000
 
 struct files {
@@ -39,75 +37,6 @@ struct files {
 
 /* --- child process --- */
 
-/* $1 is the repository, $2 the commit. Fetches everything if the server does not support
- * fetching a single commit. */
-static const char git_script[] =
-    "git init -q --template= . && "
-    "{ git fetch -q --depth 1 --no-tags --no-recurse-submodules -- \"$1\" \"$2\" || "
-    "git fetch -q --no-tags --no-recurse-submodules -- \"$1\" '+refs/*:refs/origin/*'; } && "
-    "git checkout -q --detach \"$2\" --";
-
-/* Returns true for variables by which this machine reaches repositories; nothing of the agent's
- * own environment is passed on. */
-static bool is_for_git(const char *entry)
-{
-    static const char *const fronts[] = {
-        "PATH=",        "LANG=",       "LC_",          "SSH_",       "GIT_SSH",
-        "GIT_SSL_",     "http_proxy=", "https_proxy=", "all_proxy=", "no_proxy=",
-        "HTTPS_PROXY=", "ALL_PROXY=",  "NO_PROXY=",    "SSL_CERT_"};
-    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++) {
-        if (strncmp(entry, fronts[i], strlen(fronts[i])) == 0) {
-            return true;
-        }
-    }
-    return strncmp(entry, "HOME=", 5) == 0 && !trainer_user()->name;
-}
-
-static _Noreturn void become_git(const char *url, const char *commit)
-{
-    static const char *const own[] = {
-        "GIT_TERMINAL_PROMPT=0",
-        "GIT_ASKPASS=true",
-        "GIT_ALLOW_PROTOCOL=https:http:ssh:file",
-        "GIT_LFS_SKIP_SMUDGE=1",
-        "GIT_CONFIG_COUNT=4",
-        "GIT_CONFIG_KEY_0=core.hooksPath",
-        "GIT_CONFIG_VALUE_0=/dev/null",
-        "GIT_CONFIG_KEY_1=submodule.recurse",
-        "GIT_CONFIG_VALUE_1=false",
-        "GIT_CONFIG_KEY_2=gc.auto",
-        "GIT_CONFIG_VALUE_2=0",
-        "GIT_CONFIG_KEY_3=maintenance.auto",
-        "GIT_CONFIG_VALUE_3=false",
-    };
-    enum { N_OWN = sizeof own / sizeof own[0], OTHERS_MAX = 64 };
-    extern char **environ;
-    char *envp[N_OWN + OTHERS_MAX + 2] = {NULL};
-    char home[PATH_MAX];
-    size_t n = 0;
-    for (; n < N_OWN; n++) {
-        envp[n] = (char *)(uintptr_t)own[n];
-    }
-    if (trainer_user()->name) {
-        snprintf(home, sizeof home, "HOME=%s", trainer_user()->home);
-        envp[n++] = home;
-    }
-    for (char **entry = environ; *entry && n < N_OWN + OTHERS_MAX; entry++) {
-        if (is_for_git(*entry)) {
-            envp[n++] = *entry;
-        }
-    }
-    char *const argv[] = {"sh",
-                          "-c",
-                          (char *)(uintptr_t)git_script,
-                          "git",
-                          (char *)(uintptr_t)url,
-                          (char *)(uintptr_t)commit,
-                          NULL};
-    execve("/bin/sh", argv, envp);
-    _exit(127);
-}
-
 /* Prepares the files in the child process. */
 static void lay_out(void *ctx)
 {
@@ -119,7 +48,8 @@ static void lay_out(void *ctx)
     (void)setrlimit(RLIMIT_FSIZE, &size);
     umask(022);
     if (!f->digest[0]) {
-        become_git(job_source(f->options.job, "git"), job_source(f->options.job, "ref"));
+        git_checkout_run(&(struct git_checkout){.url = job_source(f->options.job, "git"),
+                                                .ref = job_source(f->options.job, "ref")});
     }
     int rc = unpack(f->bundle, &reason);
     (void)!write(STDOUT_FILENO, reason.text, strlen(reason.text));
@@ -177,8 +107,9 @@ static void begin_process(struct files *f)
                                                 .run = lay_out,
                                                 .as_trainer = true,
                                                 .directory = scratch_path(f->options.scratch),
-                                                .line_prefix = "fatal: ",
-                                                .limit_ms = f->digest[0] ? UNPACK_MS : GIT_MS,
+                                                .line_prefix = GIT_CHECKOUT_ERROR,
+                                                .limit_ms = f->digest[0] ? UNPACK_MS
+                                                                         : GIT_CHECKOUT_LIMIT_MS,
                                                 .ended = on_laid_out,
                                                 .ctx = f};
     if (child_process_start(&config, &f->process, &f->reason)) {
@@ -194,14 +125,13 @@ static void finish_ready(struct files *f)
     f->options.ready(f->options.ctx);
 }
 
-/* The last line of git that begins with "fatal: " says what is wrong; advice may follow it. */
 static void on_laid_out(void *ctx, const struct child_process_result *result)
 {
     struct files *f = ctx;
     const char *what = f->digest[0] ? "unpacking" : "git";
     if (!f->reason.text[0] && result->is_late) {
         reason_set(&f->reason, "%s took longer than %d s", what,
-                   (f->digest[0] ? UNPACK_MS : GIT_MS) / 1000);
+                   (f->digest[0] ? UNPACK_MS : GIT_CHECKOUT_LIMIT_MS) / 1000);
     } else if (!f->reason.text[0] && !child_process_succeeded(result)) {
         reason_set(&f->reason, "%s%s", f->digest[0] ? "" : "git: ",
                    result->line[0] ? result->line : "cannot set up the job's files");

@@ -557,6 +557,7 @@ int pool_check(const struct agent_settings *settings, int n_operands, struct tfe
         {settings->agent.new_run, "--new-run"},
         {settings->agent.has_role, "--role"},
         {settings->no_python, "--no-python"},
+        {settings->git, "--git (submitted jobs name their own repository)"},
         {settings->module, "--module"},
         {n_operands > 0, "a script (submitted jobs bring their own)"},
         {settings->slots > 1 && settings->address_port,
