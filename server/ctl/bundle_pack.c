@@ -148,6 +148,24 @@ static int follow(const struct entries *e, const char *name, char **ret, struct 
     return *ret ? 0 : no_memory(reason);
 }
 
+/* Opens the parent directory of path without following a link, and sets *ret_leaf to the last part
+ * of path. Returns -1 if there is no such directory. git lists a tracked file also if a link has
+ * replaced one of its parents: whoever wrote the index chose that name, and the link may lead to
+ * any file of the user. */
+static int open_parent(int above, const char *path, const char **ret_leaf)
+{
+    int at = dup(above);
+    for (const char *slash; at >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
+        char part[ARCHIVE_NAME_MAX + 1];
+        (void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+        int next = openat(at, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        fd_close(&at);
+        at = next;
+    }
+    *ret_leaf = path;
+    return at;
+}
+
 static bool is_link(int above, const char *name)
 {
     struct stat st;
@@ -155,14 +173,24 @@ static bool is_link(int above, const char *name)
 }
 
 /* Adds the file at name, or the target of its link, under the name label. If the target is a
- * folder, sets *ret_folder to it, to be freed by the caller, and adds nothing. */
+ * folder, sets *ret_folder to it, to be freed by the caller, and adds nothing. Adds nothing for a
+ * file below a link, which git regards as deleted. */
 static int add_file(struct entries *e, int above, char *label, const char *name, char **ret_folder,
                     struct tfe_reason *reason)
 {
     struct stat st;
     char *path;
+    const char *leaf;
+    int parent = open_parent(above, name, &leaf);
+    const bool is_there = parent >= 0;
+    const bool is_a_link = is_there && is_link(parent, leaf);
+    fd_close(&parent);
     *ret_folder = NULL;
-    if (!is_link(above, name)) {
+    if (!is_there) {
+        free(label);
+        return 0;
+    }
+    if (!is_a_link) {
         return add_entry(e, label, strdup(name), reason);
     }
     int rc = follow(e, name, &path, reason);
@@ -279,9 +307,15 @@ static int pack_file(struct archive_packer *p, int above, const struct entry *en
                      struct bundle *bundle, struct tfe_reason *reason)
 {
     struct stat st;
-    int fd = openat(above, entry->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const char *leaf;
+    int parent = open_parent(above, entry->path, &leaf);
+    int fd =
+        parent >= 0 ? openat(parent, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    const int error = errno;
     int rc = 0;
-    if (fd < 0 && errno == ENOENT) {
+    fd_close(&parent);
+    errno = error;
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
         return 0;
     }
     if (fd < 0 && errno != ELOOP && errno != ENXIO) {

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
@@ -207,6 +208,18 @@ def test_links_that_a_bundle_does_not_follow_are_named(ctl, code, tmp_path, name
         (code / "all").symlink_to("lib")
     (code / name).symlink_to(target)
     assert words in bundled(ctl, code, tmp_path)
+
+
+@pytest.mark.parametrize("link", ["lib", "lib/deep"])
+def test_a_tracked_file_below_a_link_is_not_packed(ctl, code, tmp_path, link):
+    """The index of a hostile directory names files of whoever submits it, through a link that .gitignore hides."""
+    git(code, "init", "-q")
+    git(code, "add", "lib")
+    outside = write(tmp_path / "outside", a="stolen", b="stolen", deep__b="stolen")
+    shutil.rmtree(code / link)
+    (code / link).symlink_to(outside)
+    (code / ".gitignore").write_text(f"/{link}\n/data/\n")
+    assert [name for name in bundled(ctl, code, tmp_path) if name.startswith(f"{link}/")] == []
 
 
 def test_a_bundle_outlives_a_server_that_is_killed(server, fleet, ctl, code, tmp_path):
