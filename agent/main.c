@@ -2,12 +2,14 @@
  * and runs the event loop. */
 #include <netdb.h>
 #include <netinet/in.h>
+#include <nss.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/agent_settings.h"
@@ -307,11 +309,40 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
     return code;
 }
 
+/* Checks that each mounted directory is the one to which the trainers' user has access: a path may
+ * have been changed before the engine mounted it as root. */
+static int check_mounts(const struct handover *handover, struct tfe_reason *reason)
+{
+    for (size_t i = 0; i < handover->n_mounts; i++) {
+        const struct handover_mount *one = &handover->mounts[i];
+        struct stat st;
+        if (stat(one->path, &st) != 0 || st.st_dev != one->dev || st.st_ino != one->ino) {
+            reason_set(reason, "%s was replaced while the container started", one->path);
+            return TFE_ESTATE;
+        }
+    }
+    return 0;
+}
+
+/* Makes the C library ignore the image's nsswitch.conf, which can name libraries to load. */
+static void ignore_nsswitch(void)
+{
+    (void)__nss_configure_lookup("passwd", "files");
+    (void)__nss_configure_lookup("group", "files");
+    (void)__nss_configure_lookup("hosts", "files dns");
+}
+
 /* Adapts the settings to a container, where options about the machine do not apply. */
 static int enter_image(struct agent_settings *settings, const struct handover *handover,
                        struct tfe_reason *reason)
 {
     char directory[PATH_MAX];
+    ignore_nsswitch();
+    int rc = check_mounts(handover, reason);
+    if (rc) {
+        return rc;
+    }
+    settings->show.is_on_terminal = handover->is_on_terminal;
     settings->trainer_user = NULL; /* this process already runs as that user */
     settings->no_persist = true;
     settings->checks.n = 0; /* the pool runs them on the machine */

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "agent/output/loss_report.h"
+#include "agent/output/output.h"
+#include "agent/output/output_show.h"
 #include "common/base/clock.h"
 #include "common/base/heap.h"
 #include "common/base/timer.h"
@@ -260,23 +262,23 @@ bool console_is_behind(struct console *console, uint32_t patience_ms)
     return console->was_behind;
 }
 
-struct console *console_new(struct event_base *base, struct output_ring *ring,
-                            enum tfe_stream stream, int fd, struct event *caught_up)
+struct console *console_new(const struct output_options *options, enum tfe_stream stream, int fd,
+                            struct event *caught_up)
 {
     struct console *console = must_alloc(sizeof *console);
-    console->ring = ring;
+    console->ring = options->ring;
     console->stream = stream;
     console->caught_up = caught_up;
     console->loss_report = (struct loss_report){.event = "output_not_taken",
                                                 .end_event = "output_taken_again",
                                                 .stream = msg_stream_name(stream)};
     console->cursor = (struct output_cursor){.on_more = flush, .on_lost = on_lost, .ctx = console};
-    output_cursor_add(ring, &console->cursor, NULL);
+    output_cursor_add(options->ring, &console->cursor, NULL);
     reopen(console, fd);
-    console->is_terminal = isatty(fd);
+    console->is_terminal = options->show->is_on_terminal || isatty(fd);
     console->moved = clock_mono();
     console->queue = evbuffer_new();
-    console->writable = event_new(base, console->fd, EV_WRITE, on_writable, console);
+    console->writable = event_new(options->base, console->fd, EV_WRITE, on_writable, console);
     must_succeed(console->queue && console->writable);
     return console;
 }

@@ -13,13 +13,14 @@
 #define CONSOLE_LAG_MAX ((size_t)256 * 1024)
 
 struct event;
-struct event_base;
+struct output_options;
 struct console;
 
-/* Creates a console for the lines of one stream. fd is borrowed and keeps its flags. caught_up is
- * activated when the console is no longer behind. Precondition: SIGPIPE is ignored. */
-struct console *console_new(struct event_base *base, struct output_ring *ring,
-                            enum tfe_stream stream, int fd, struct event *caught_up);
+/* Creates a console for the lines of one stream, with the sink's options. fd is borrowed and keeps
+ * its flags. caught_up is activated when the console is no longer behind. Precondition: SIGPIPE is
+ * ignored. */
+struct console *console_new(const struct output_options *options, enum tfe_stream stream, int fd,
+                            struct event *caught_up);
 
 /* Frees a console after trying to write its lines for up to timeout_ms. Accepts NULL. */
 void console_free(struct console *console, uint32_t timeout_ms);

@@ -379,10 +379,8 @@ struct output_sink *output_sink_new(const struct output_options *options)
     sink->pipe_bytes = PIPES_BYTES / pipes < PIPE_BYTES ? PIPES_BYTES / pipes : PIPE_BYTES;
     sink->again = evtimer_new(options->base, on_again, sink);
     must_succeed(sink->again);
-    sink->consoles[OUT] =
-        console_new(options->base, options->ring, STREAM_STDOUT, options->stdout_fd, sink->again);
-    sink->consoles[ERR] =
-        console_new(options->base, options->ring, STREAM_STDERR, options->stderr_fd, sink->again);
+    sink->consoles[OUT] = console_new(options, STREAM_STDOUT, options->stdout_fd, sink->again);
+    sink->consoles[ERR] = console_new(options, STREAM_STDERR, options->stderr_fd, sink->again);
     return sink;
 }
 

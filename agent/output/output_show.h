@@ -14,6 +14,7 @@
 #define OUTPUT_RANGES_MAX 64
 
 struct output_show {
+    bool is_on_terminal;        /* another process copies the agent's streams to a terminal */
     uint8_t tee[MSG_NPROC_MAX]; /* by local rank: 1 stdout, 2 stderr, 3 both */
     size_t n_ranges;            /* 0 to show every rank */
     struct {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,6 +39,8 @@
 #define POLLS_BEFORE_WARNING 16 /* about five seconds */
 /* Timeout of the engine's removal of a container. */
 #define REMOVE_MS 60000
+/* Bytes of a container's stderr that are read at a time. */
+#define OUTPUT_BYTES 4096
 
 struct pool_child {
     struct pool_child_options options;
@@ -77,6 +80,10 @@ static _Noreturn void exec_agent(const struct pool_child_options *options, int i
     sigset_t none;
     if (!options->engine && trainer_user_enter(options->directory)) {
         exec_failed(options, output_fd, "enter", options->directory);
+    }
+    /* An annotation of an image (run.oci.keep_original_groups) gives the engine's groups to it. */
+    if (options->engine && setgroups((size_t)trainer_user()->n_groups, trainer_user()->groups)) {
+        exec_failed(options, output_fd, "change the groups of", options->engine);
     }
     setsid(); /* terminal signals such as Ctrl-C go to the pool, which forwards them */
     if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0 || getppid() != parent) {
@@ -141,11 +148,36 @@ static void end_line(struct pool_child *c)
     }
 }
 
+/* Copies text of the engine or the image to stderr, escaped if that is a terminal. */
+static void show(const char *bytes, size_t n)
+{
+    char shown[ESCAPE_LINE_MAX(OUTPUT_BYTES)];
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    size_t length = 0;
+    /* otherwise the data is lost, because the event loop must not block */
+    if (poll(&out, 1, 0) <= 0) {
+        return;
+    }
+    if (!isatty(STDERR_FILENO)) {
+        (void)!write(STDERR_FILENO, bytes, n);
+        return;
+    }
+    for (const char *end = bytes + n; bytes < end;) {
+        const char *newline = memchr(bytes, '\n', (size_t)(end - bytes));
+        length += escape_line(bytes, (size_t)((newline ? newline : end) - bytes), shown + length);
+        bytes = newline ? newline + 1 : end;
+        if (newline) {
+            shown[length++] = '\n';
+        }
+    }
+    (void)!write(STDERR_FILENO, shown, length);
+}
+
 /* Copies the container's stderr to this process's, and collects its lines. */
 static void on_output(evutil_socket_t fd, short what, void *ctx)
 {
     struct pool_child *c = ctx;
-    char bytes[4096];
+    char bytes[OUTPUT_BYTES];
     const ssize_t n = read(c->output_fd, bytes, sizeof bytes);
     for (ssize_t i = 0; i < n; i++) {
         if (bytes[i] == '\n') {
@@ -154,10 +186,8 @@ static void on_output(evutil_socket_t fd, short what, void *ctx)
             c->line[c->n_line++] = bytes[i];
         }
     }
-    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    /* otherwise the data is lost, because the event loop must not block */
-    if (n > 0 && poll(&out, 1, 0) > 0) {
-        (void)!write(STDERR_FILENO, bytes, (size_t)n);
+    if (n > 0) {
+        show(bytes, (size_t)n);
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         event_drop(&c->output_event);
@@ -246,7 +276,7 @@ static void on_removed(void *ctx, const struct child_process_result *result)
 static void exec_removal(void *ctx)
 {
     const struct pool_child *c = ctx;
-    execlp(c->options.engine, c->options.engine, "rm", "--force", c->options.container,
+    execlp(c->options.engine, c->options.engine, "rm", "--force", "--volumes", c->options.container,
            (char *)NULL);
     _exit(127);
 }

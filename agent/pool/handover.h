@@ -21,6 +21,15 @@
 /* Environment variable with the descriptor's number. */
 #define HANDOVER_VARIABLE "TFE_HANDOVER_FD"
 
+/* A directory of the machine that is mounted in a container at its own path. */
+struct handover_mount {
+    char path[PATH_MAX];
+    uint64_t dev, ino; /* as in stat(2) */
+};
+
+/* The job's files, --path, the checkpoint directory and the log directory. */
+#define HANDOVER_MOUNTS_MAX 4
+
 struct handover {
     uint64_t assignment;
     char spec[MSG_SPEC_MAX + 1]; /* the job, as in ASSIGN */
@@ -33,8 +42,11 @@ struct handover {
     char key[ENROLLMENT_TEXT_MAX]; /* the agent's own key, or "" if there is none */
     bool is_container;             /* the agent runs in the job's image as the trainers' user */
     bool has_logs;                 /* the trainers' user may write to --log-dir */
-    char base[PATH_MAX];           /* parent of the agent's private directory in a container */
-    char directory[PATH_MAX];      /* working directory if the image defines none */
+    bool is_on_terminal;           /* the pool's stdout or stderr is a terminal */
+    struct handover_mount mounts[HANDOVER_MOUNTS_MAX];
+    size_t n_mounts;
+    char base[PATH_MAX];      /* parent of the agent's private directory in a container */
+    char directory[PATH_MAX]; /* working directory if the image defines none */
 };
 
 /* Writes the struct to a pipe or socket, which has space for it. Returns TFE_ESYS with errno set.

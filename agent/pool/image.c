@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/os/private_dir.h"
 #include "agent/os/trainer_user.h"
 #include "agent/pool/scratch.h"
 #include "agent/pool/toolbox.h"
@@ -61,6 +63,7 @@ const char *image_container(const struct scratch *scratch)
 /* Access of the trainers' user to a directory. */
 struct found {
     bool is_writable;
+    struct stat st;
     char path[PATH_MAX]; /* canonical path */
 };
 
@@ -76,7 +79,7 @@ static bool find(const char *path, struct found *ret)
     pid_t pid = fork();
     if (pid == 0) {
         if (trainer_user_become() != 0 || chdir(path) != 0 ||
-            !getcwd(found->path, sizeof found->path)) {
+            !getcwd(found->path, sizeof found->path) || stat(".", &found->st) != 0) {
             _exit(errno);
         }
         found->is_writable = access(".", W_OK) == 0;
@@ -90,10 +93,41 @@ static bool find(const char *path, struct found *ret)
     return is_found;
 }
 
-/* Returns false for paths that the engines' CSV syntax of --mount cannot express. */
+/* Returns true for directories that an engine mounts itself, and for parents of its mounts: it
+ * would create missing mount points there, as root, on the machine. */
+static bool is_of_engine(const char *path)
+{
+    static const char *const whole[] = {"proc", "sys", "dev"};
+    static const char *const itself[] = {"", "etc", "run"};
+    const char *first = path + strspn(path, "/");
+    const size_t n = strcspn(first, "/");
+    const bool is_deeper = first[n + strspn(first + n, "/")] != '\0';
+    bool is = false;
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        is = is || (strlen(whole[i]) == n && strncmp(first, whole[i], n) == 0) ||
+             (!is_deeper && strlen(itself[i]) == n && strncmp(first, itself[i], n) == 0);
+    }
+    return is;
+}
+
+/* Returns true for names of directories without "." and "..". */
+static bool is_direct(const char *path)
+{
+    for (const char *at = path; at; at = strchr(at, '/')) {
+        at += strspn(at, "/");
+        const size_t n = strcspn(at, "/");
+        if ((n == 1 || n == 2) && strspn(at, ".") == n) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Returns false for paths that the engines' CSV syntax of --mount cannot express, and for those
+ * of the engine. */
 static bool is_plain(const char *path)
 {
-    return !strpbrk(path, ",\"\n");
+    return !strpbrk(path, ",\"\n") && is_direct(path) && !is_of_engine(path);
 }
 
 static void mount(struct run *run, const char *source, const char *target, bool is_writable)
@@ -102,24 +136,31 @@ static void mount(struct run *run, const char *source, const char *target, bool 
     add(run, "type=bind,source=%s,target=%s%s", source, target, is_writable ? "" : ",readonly");
 }
 
-/* Mounts a directory with the rights that the trainers' user has there. Returns true
- * if it is writable. */
-static bool share(struct run *run, const char *path)
+/* Mounts a directory with the rights that the trainers' user has there. The engine opens the path
+ * again, as root: the agent in the container checks that it is the same directory. */
+static void mount_found(struct run *run, const struct found *found, const char *path,
+                        struct handover *handover)
+{
+    struct handover_mount *one = &handover->mounts[handover->n_mounts++];
+    (void)snprintf(one->path, sizeof one->path, "%s", path);
+    one->dev = found->st.st_dev;
+    one->ino = found->st.st_ino;
+    mount(run, found->path, path, found->is_writable);
+}
+
+static void share(struct run *run, const char *path, struct handover *handover)
 {
     struct found found;
     if (run->reason.text[0]) {
-        return false;
+        return;
     }
     if (!find(path, &found)) {
         reason_errno(&run->reason, "share %s with the container", path);
-        return false;
-    }
-    if (!is_plain(path) || !is_plain(found.path)) {
+    } else if (!is_plain(path) || !is_plain(found.path)) {
         reason_set(&run->reason, "%s cannot be shared with a container", path);
-        return false;
+    } else {
+        mount_found(run, &found, path, handover);
     }
-    mount(run, found.path, path, found.is_writable);
-    return found.is_writable;
 }
 
 /* Returns false for a relative path, which lies below the job's own directory. */
@@ -136,38 +177,31 @@ static void add_shared(struct run *run, const struct agent_settings *settings, c
     const char *own = job_text(json_object_get(job, "options"), "checkpoint-dir");
     const char *checkpoints = own ? own : settings->checkpoint_dir;
     const char *logs = settings->logs.root;
-    (void)share(run, scratch_base(scratch));
+    share(run, scratch_base(scratch), handover);
     if (is_absolute(source)) {
-        (void)share(run, source);
+        share(run, source, handover);
     }
     if (is_absolute(checkpoints) && !(source && strcmp(source, checkpoints) == 0)) {
-        (void)share(run, checkpoints);
+        share(run, checkpoints, handover);
     }
     struct found found;
     if (is_absolute(logs) && find(logs, &found) && found.is_writable && is_plain(logs) &&
         is_plain(found.path) && !(source && strcmp(source, logs) == 0) &&
         !(checkpoints && strcmp(checkpoints, logs) == 0)) {
-        mount(run, found.path, logs, true);
+        mount_found(run, &found, logs, handover);
         handover->has_logs = true;
     } else if (logs) {
         log_warn("image_without_logs", LOG_S("job", job_text(job, "name")), LOG_S("log_dir", logs));
     }
 }
 
-static void add_toolbox(struct run *run, const struct toolbox *toolbox)
-{
-    char path[PATH_MAX + 32];
-    mount(run, toolbox_path(toolbox), TOOLBOX_TARGET, false);
-    (void)snprintf(path, sizeof path, "%s/%s", toolbox_path(toolbox), TOOLBOX_PRELOAD);
-    mount(run, path, "/etc/ld.so.preload", false);
-    (void)snprintf(path, sizeof path, "%s/%s", toolbox_path(toolbox), TOOLBOX_NSSWITCH);
-    mount(run, path, "/etc/nsswitch.conf", false);
-}
-
 /* --- command line --- */
 
-/* Adds the options that confine every process of the image to the trainers' user. */
-static void add_confinement(struct run *run, const struct scratch *scratch)
+/* Adds the options that confine every process of the image to the trainers' user. An image's
+ * volumes are left out: they would hide what is mounted here, and their mount points would be
+ * created on the machine. (docker has no such option; it creates none in a read-only mount.) */
+static void add_confinement(struct run *run, const struct agent_settings *settings,
+                            const struct scratch *scratch)
 {
     static const char *const words[] = {"run",
                                         "--interactive",
@@ -185,6 +219,10 @@ static void add_confinement(struct run *run, const struct scratch *scratch)
                                         "1"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         add(run, "%s", words[i]);
+    }
+    if (settings->runtime == RUNTIME_PODMAN) {
+        add(run, "--image-volume");
+        add(run, "ignore");
     }
     add(run, "--user");
     add(run, "%u:%u", (unsigned)trainer_user()->uid, (unsigned)trainer_user()->gid);
@@ -251,23 +289,27 @@ int image_enter(const struct agent_settings *settings, const json_t *job,
         reason_set(reason, "out of memory");
         return TFE_ENOMEM;
     }
+    /* An image that knew the place of the toolbox could bring links or a volume there. */
+    char tools[PRIVATE_DIR_MAX];
+    (void)snprintf(tools, sizeof tools, "/.%s", image_container(scratch));
     add(run, "%s", runtimes[settings->runtime]);
-    add_confinement(run, scratch);
+    add_confinement(run, settings, scratch);
     add_work_dir(run, job, handover->directory);
     add_shared(run, settings, job, scratch, handover);
-    add_toolbox(run, toolbox);
+    mount(run, toolbox_path(toolbox), tools, false);
     add_environment(run);
     add(run, "--entrypoint");
-    add(run, TOOLBOX_TARGET "/%s", toolbox_loader(toolbox));
+    add(run, "%s/%s", tools, toolbox_loader(toolbox));
     add_owner_options(run, settings);
     add(run, "%s", job_text(job, "image"));
     add(run, "--library-path");
-    add(run, TOOLBOX_TARGET);
-    add(run, TOOLBOX_TARGET "/%s", toolbox_program(toolbox));
+    add(run, "%s", tools);
+    add(run, "%s/%s", tools, toolbox_program(toolbox));
     for (; *options; options++) {
         add(run, "%s", *options);
     }
     handover->is_container = true;
+    handover->is_on_terminal = isatty(STDOUT_FILENO) || isatty(STDERR_FILENO);
     (void)snprintf(handover->base, sizeof handover->base, "%s", scratch_base(scratch));
     if (run->failed && !run->reason.text[0]) {
         reason_set(&run->reason, "the container's command line is too long");

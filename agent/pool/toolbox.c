@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,14 +55,40 @@ static void add_file(struct toolbox *t, const char *path, const char *name)
     fd_close(&to);
 }
 
-static void add_text(struct toolbox *t, const char *name, const char *text)
+/* Makes the loader's copy read no ld.so.preload, which would be the image's. No option of the
+ * loader does that, and a file that is mounted over the image's follows the image's links. */
+static void ignore_preload(struct toolbox *t)
 {
-    int to = openat(t->tools, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
-    const ssize_t n = (ssize_t)strlen(text);
-    if (to < 0 || write(to, text, (size_t)n) != n || fchmod(to, 0644) != 0) {
-        reason_errno(&t->reason, "write %s", name);
+    static const char name[] = "/etc/ld.so.preload";
+    struct stat st;
+    char *text = MAP_FAILED;
+    int fd = t->reason.text[0] ? -1 : openat(t->tools, t->loader, O_RDWR | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        text = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
-    fd_close(&to);
+    if (text != MAP_FAILED) {
+        for (char *at = text;
+             (at = memmem(at, (size_t)(text + st.st_size - at), name, sizeof name));) {
+            *at = '\0'; /* no file has the empty name */
+        }
+        (void)munmap(text, (size_t)st.st_size);
+    } else if (!t->reason.text[0]) {
+        reason_errno(&t->reason, "change %s", t->loader);
+    }
+    fd_close(&fd);
+}
+
+/* Adds the libraries that an older C library loads when it resolves a name. */
+static void add_name_services(struct toolbox *t, const char *libc)
+{
+    static const char *const names[] = {"libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[PATH_MAX];
+        (void)snprintf(path, sizeof path, "%.*s%s", (int)(name_of(libc) - libc), libc, names[i]);
+        if (access(path, R_OK) == 0) {
+            add_file(t, path, names[i]);
+        }
+    }
 }
 
 /* Copies a loaded library. The program itself has an empty name, and the vDSO has no file. */
@@ -70,6 +97,9 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *ctx)
     struct toolbox *t = ctx;
     if (info->dlpi_name[0] == '/') {
         add_file(t, info->dlpi_name, name_of(info->dlpi_name));
+    }
+    if (strncmp(name_of(info->dlpi_name), "libc.so", sizeof "libc.so" - 1) == 0) {
+        add_name_services(t, info->dlpi_name);
     }
     if (info->dlpi_addr == getauxval(AT_BASE) && info->dlpi_addr != 0) {
         (void)snprintf(t->loader, sizeof t->loader, "%s", name_of(info->dlpi_name));
@@ -109,12 +139,11 @@ int toolbox_new(struct toolbox **ret, struct tfe_reason *reason)
         add_file(t, program, t->program);
         (void)dl_iterate_phdr(add_object, t);
         add_scripts(t);
-        add_text(t, TOOLBOX_PRELOAD, "");
-        add_text(t, TOOLBOX_NSSWITCH, "passwd: files\ngroup: files\nhosts: files dns\n");
     }
     if (!t->reason.text[0] && !t->loader[0]) {
         reason_set(&t->reason, "find the dynamic loader of this program");
     }
+    ignore_preload(t);
     if (t->reason.text[0]) {
         *reason = t->reason;
         reason_prefix(reason, "--runtime");

@@ -1,16 +1,11 @@
 /* agent/pool/toolbox.h: copies this program with everything it needs into one directory, so that
- * it runs in any image: dynamic loader, libraries, tfe_bootstrap.py and tfe_hooks.py. An empty
- * ld.so.preload and a plain nsswitch.conf prevent code of the image from being loaded into it. */
+ * it runs in any image: dynamic loader, libraries, tfe_bootstrap.py and tfe_hooks.py. The loader's
+ * copy reads no ld.so.preload, so that no code of the image is loaded into the program. */
 #ifndef TFE_AGENT_POOL_TOOLBOX_H
 #define TFE_AGENT_POOL_TOOLBOX_H
 
 #include "common/base/error.h"
 #include "common/text/reason.h"
-
-/* Location of the directory in a container, and files in it that are mounted elsewhere. */
-#define TOOLBOX_TARGET "/.tfe"
-#define TOOLBOX_PRELOAD "ld.so.preload"
-#define TOOLBOX_NSSWITCH "nsswitch.conf"
 
 struct toolbox;
 

@@ -17,6 +17,7 @@ from agents import fleet  # noqa: F401 (a fixture)
 from conftest import NOBODY, as_root, wait_until
 from programs import children, clean_environment, is_alive, program
 from test_pool import pool  # noqa: F401 (a fixture)
+from test_words import read_terminal
 
 pytestmark = as_root
 HERE = pathlib.Path(__file__).parent
@@ -66,6 +67,12 @@ class Podman:
                     info.mode, info.size = what[0], len(what[1])
                     tar.addfile(info, io.BytesIO(what[1]))
         done = self.call("import", *[word for change in changes for word in ("--change", change)], "-", name, input=tree.getvalue())
+        assert done.returncode == 0, done.stderr
+
+    def annotate(self, annotation):
+        """Adds an annotation to the image, which engines pass on to their runtime."""
+        (self.home / "Containerfile").write_text(f"FROM {IMAGE}\n")
+        done = self.call("build", "--isolation=chroot", "--format=oci", f"--annotation={annotation}", f"--tag={IMAGE}", str(self.home))
         assert done.returncode == 0, done.stderr
 
     def containers(self):
@@ -280,7 +287,10 @@ ACTS = "#!/bin/busybox sh\necho \"$(busybox id -u) $(busybox ls -d /proc/[0-9]* 
 
 
 def test_a_hostile_image_never_acts_as_root(pool, engine, nodes, commons, out):
-    """Its programs, its entry point, its user, a setuid program, and code to be loaded into the agent."""
+    """Its programs, its entry point, its user, a setuid program, its volumes, an annotation for the engine's groups, and
+    code to be loaded into the agent."""
+    code = commons / "code"
+    code.mkdir()
     (commons / "evil.c").write_text(EVIL.replace("OUT", str(out)))
     subprocess.run(["cc", "-shared", "-fPIC", "-o", commons / "evil.so", commons / "evil.c"], check=True)
     library = (commons / "evil.so").read_bytes()
@@ -289,16 +299,67 @@ def test_a_hostile_image_never_acts_as_root(pool, engine, nodes, commons, out):
     programs = [(f"bin/{name}", 0o755, ACTS.replace("OUT", str(out)).replace("NAME", name).encode()) for name in ("cat", "sh")]
     engine.image(*programs, ("bin/root", 0o4755, (commons / "setuid").read_bytes()), ("evil.so", 0o755, library), ("etc/ld.so.preload", 0o644, b"/evil.so\n"),
                  ("usr/lib/x86_64-linux-gnu/libnss_evil.so.2", 0o755, library), ("etc/nsswitch.conf", 0o644, b"hosts: evil files\npasswd: evil files\n"),
-                 changes=["USER 0:0", 'ENTRYPOINT ["/bin/cat"]', "ENV LD_PRELOAD=/evil.so", "ENV LD_AUDIT=/evil.so", "ENV LD_LIBRARY_PATH=/"])
+                 (".tfe/glibc-hwcaps/x86-64-v2/libsodium.so.23", 0o755, library), ("etc/group", 0o644, b"root:x:0:nobody\n"),
+                 changes=[f'VOLUME ["/.tfe/glibc-hwcaps/x86-64-v2", "{code}/made"]', "USER 0:0", 'ENTRYPOINT ["/bin/cat"]', "ENV LD_PRELOAD=/evil.so", "ENV LD_AUDIT=/evil.so", "ENV LD_LIBRARY_PATH=/"])
+    engine.annotate("run.oci.keep_original_groups=1")
     nodes()
-    script = f"cat /etc/tfe-image; /bin/root > {out}/.setuid; echo $(id -u) > {out}/uid; touch /etc/shadow /proc/sys/kernel/x {out}/x; mv {out}/.setuid {out}/setuid"
-    pool.submit("job", f"--image={IMAGE}", f"--option=checkpoint-dir={out}", command=["/bin/sh", "-c", script])
+    script = f"grep ' /etc/' /proc/mounts > {out}/mounts; id -G > {out}/groups; cat /etc/tfe-image; /bin/root > {out}/.setuid; echo $(id -u) > {out}/uid; touch /etc/shadow /proc/sys/kernel/x {out}/x; mv {out}/.setuid {out}/setuid"
+    pool.submit("job", f"--image={IMAGE}", f"--path={code}", "--work-dir=/", f"--option=checkpoint-dir={out}", command=["/bin/sh", "-c", script])
     pool.wait_state("job", "succeeded")
+    assert list(code.iterdir()) == [] and (out / "groups").read_text().split() == [str(NOBODY)]
+    # Each file that is mounted there would be created where the image's links lead.
+    assert {line.split()[1] for line in (out / "mounts").read_text().splitlines()} <= {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
     acted = [line.split() for line in (out / "acted").read_text().splitlines()]
     assert acted and all(uid == str(NOBODY) and int(seen) < 16 for uid, seen in acted), acted
     assert [(out / name).read_text().strip() for name in ("uid", "setuid")] == [str(NOBODY)] * 2
     assert not (out / "loaded").exists(), (out / "loaded").read_text()
     assert all(path.stat().st_uid == NOBODY and not path.stat().st_mode & stat.S_ISUID for path in out.iterdir())
+
+
+def test_what_an_image_prints_steers_no_terminal_of_the_pool(pool, engine):
+    engine.image()
+    says = "printf '\\033]0;owned\\007\\033[2Jon %s end\\n' stdout; printf '\\033]0;owned\\007on %s end\\n' stderr >&2"
+    master, slave = os.openpty()
+    node = subprocess.Popen([program("tfe-agent"), "--pool", "--runtime=podman", "--trainer-user=nobody", f"--state-dir={pool.fleet.state_dir}",
+                             f"--runtime-options={' '.join([*engine.options, '--pull=never'])}"], stdin=slave, stdout=slave, stderr=slave,
+                            env=clean_environment(**engine.env))
+    os.close(slave)
+    try:
+        pool.wait_free(1)
+        pool.submit("job", f"--image={IMAGE}", command=["sh", "-c", says])
+        pool.wait_state("job", "succeeded")
+    finally:
+        node.terminate()
+    said = b""
+    while more := read_terminal(master):
+        said += more
+    os.close(master)
+    node.wait(60)
+    assert said.count(rb"\u001b]0;owned\u0007on std") == 2 and b"\x1b]" not in said and b"\x07" not in said, said
+
+
+@pytest.mark.parametrize("place", ["/etc", "/proc/self", "/dev/", "//run", "/tmp/../etc"])
+def test_what_an_engine_mounts_itself_is_not_shared(pool, engine, nodes, commons, place):
+    """It would create its own mount points there, as root, on the machine."""
+    engine.image()
+    nodes()
+    assert f"{place} cannot be shared with a container" in fails(pool, "job", commons, f"--image={IMAGE}", f"--path={place}")
+
+
+def test_a_directory_that_is_replaced_while_the_container_starts_is_not_seen(pool, engine, nodes, commons, out):
+    """The user's access is checked, and then root mounts the path: another process of that user changes it in between."""
+    engine.image()
+    node, = nodes()
+    code, secret = commons / "code", commons / "closed" / "secret"
+    code.mkdir()
+    secret.mkdir(parents=True)
+    (secret / "key").write_text("secret")
+    secret.parent.chmod(0o700)
+    wrapper = engine.home / "bin" / "podman"  # is executed between the two
+    wrapper.write_text(wrapper.read_text().replace("exec", f"[ $1 != run ] || {{ mv {code} {code}-old; ln -s {secret} {code}; }}\nexec", 1))
+    said = fails(pool, "job", commons, f"--image={IMAGE}", f"--path={code}", f"--option=checkpoint-dir={out}",
+                 command=["sh", "-c", f"cat {code}/key > {out}/stolen"])
+    assert f"{code} was replaced while the container started" in said and not (out / "stolen").exists()
 
 
 def test_without_an_engine_the_job_says_so(pool, commons):

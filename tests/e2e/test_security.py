@@ -138,6 +138,15 @@ SCENARIOS = {
         "choose which of its files are in the bundle": elsewhere("bundle.py::test_a_bundle_runs_on_four_nodes_and_is_sent_once"),
         "run a program of its git configuration":
             elsewhere("bundle.py::test_a_directorys_configuration_of_git_runs_nothing_of_whoever_submits_it"),
+        "have files of the operator packed": elsewhere("bundle.py::test_a_tracked_file_below_a_link_is_not_packed"),
+    },
+    "an image that a job names": {
+        "run as `--trainer-user`": elsewhere("runtime.py::test_a_job_runs_in_its_image_as_the_trainers_user_and_leaves_nothing"),
+        "run as another user or with its groups": elsewhere("runtime.py::test_a_hostile_image_never_acts_as_root"),
+        "load code into the agent": elsewhere("runtime.py::test_a_hostile_image_never_acts_as_root"),
+        "see a directory that this user may not enter":
+            elsewhere("runtime.py::test_a_directory_that_is_replaced_while_the_container_starts_is_not_seen"),
+        "steer a terminal of the pool": elsewhere("runtime.py::test_what_an_image_prints_steers_no_terminal_of_the_pool"),
     },
     "the server's process": {
         "use what is in its directories": elsewhere("rights.py::test_root_becomes_the_user_before_anything_is_accepted"),

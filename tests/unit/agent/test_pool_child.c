@@ -419,7 +419,7 @@ TEST_IN(pool_child, container_is_removed_and_its_error_is_reported)
     until_ended();
     assert_int_equal(f.end.code, 125);
     assert_string_equal(f.end.message, "Error: no such image");
-    assert_string_equal(line_of("removed"), "rm --force its-container");
+    assert_string_equal(line_of("removed"), "rm --force --volumes its-container");
 }
 
 TEST_IN(pool_child, container_is_removed_though_its_engine_was_killed)
@@ -427,7 +427,7 @@ TEST_IN(pool_child, container_is_removed_though_its_engine_was_killed)
     start_container(engine_that("kill -9 $$"));
     until_ended();
     assert_int_equal(f.end.code, 128 + SIGKILL);
-    assert_string_equal(line_of("removed"), "rm --force its-container");
+    assert_string_equal(line_of("removed"), "rm --force --volumes its-container");
 }
 
 TEST_IN(pool_child, container_sees_the_end_of_the_pool_on_stdin)
