@@ -27,7 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
 from programs import ROOT, Failed, clean_environment, program
 
 STEPS = 2000
-PATIENCE_S = 90
+PATIENCE_S = 180
 WIDTH = 96    # columns of output, which is indented by four blanks
 
 SECTIONS = {

@@ -69,17 +69,17 @@ TEAM, ANOTHER = "team-a-*", {1: "team-b-1"}
 ORDERS_OF_JOBS = [(name, ANOTHER) for name in ("CANCEL", "FORGET", "GROW", "SUSPEND")] + [("SUBMIT", spec("team-b-1"))]
 SCENARIOS = {
     "the network alone": {
-        "open connections": nothing_comes_back, "make strangers wait": elsewhere("flood.py::test_of_a_full_address_the_oldest_connection_goes"),
-        "get one byte back": nothing_comes_back, "join a job": elsewhere("server.py::test_a_wrong_token_gets_not_one_byte"),
-        "take the places of sources that are no attackers": elsewhere("flood.py::test_strangers_of_one_address_keep_nobody_out"),
+        "open connections": nothing_comes_back, "delay other clients without a token": elsewhere("flood.py::test_of_a_full_address_the_oldest_connection_goes"),
+        "receive a byte": nothing_comes_back, "join a job": elsewhere("server.py::test_a_wrong_token_gets_not_one_byte"),
+        "displace connections from other addresses": elsewhere("flood.py::test_strangers_of_one_address_keep_nobody_out"),
     },
     "`agent.token`": {
         "join any job": lambda w: w.joins(None, "team-a-1") == w.joins(None, "another") == "WELCOME",
-        "make jobs": lambda w: w.joins(None, "fresh") == "WELCOME" and "fresh" in w.ctl("status").stdout,
+        "open jobs": lambda w: w.joins(None, "fresh") == "WELCOME" and "fresh" in w.ctl("status").stdout,
         "see the members of its job": elsewhere("hostile.py::test_a_peer_of_another_making_is_a_member_like_any_other"),
-        "speak for another node": lambda w: w.joins(None, "team-a-1", f23=node_secret("other").hex()) == NOT_AUTHORISED,
+        "act as another node": lambda w: w.joins(None, "team-a-1", f23=node_secret("other").hex()) == NOT_AUTHORISED,
         "give orders": no_orders("agent"), "see other jobs": no_orders("agent", orders=[("STATUS", {}), ("EPOCHS", {1: "j"})]),
-        "take the events of others": elsewhere("shares.py::test_jobs_of_one_key_do_not_take_the_newest_events_from_others"),
+        "displace the events of others": elsewhere("shares.py::test_jobs_of_one_key_do_not_take_the_newest_events_from_others"),
     },
     "an agent's token of some jobs": {
         "join those jobs": lambda w: w.joins(TEAM, "team-a-1") == "WELCOME",
@@ -93,52 +93,52 @@ SCENARIOS = {
     "`observer.token`": {
         "see all jobs": lambda w: w.says("observer", "STATUS") == "STATUS_END",
         "read what the trainers print": elsewhere("ctl_logs.py::test_who_may_read_and_what_there_is"), "change anything": no_orders("observer"),
-        "see keys, bans and the audit": lambda w: all(
+        "see keys, the deny list and the audit log": lambda w: all(
             w.ctl(*words, "--token", w.key("observer")).returncode == 77 for words in (("token", "list"), ("audit",), ("bans",))),
-        "take the sessions of others": elsewhere("shares.py::test_sessions_of_one_observer_leave_the_others_theirs"),
+        "displace the sessions of others": elsewhere("shares.py::test_sessions_of_one_observer_leave_the_others_theirs"),
     },
     "an observer's token of some jobs": {
         "see those jobs": lambda w: w.says("observer", "EPOCHS", {1: "team-a-1"}, TEAM) != NOT_AUTHORISED,
         "see other jobs": lambda w: w.says("observer", "EPOCHS", ANOTHER, TEAM) == NOT_AUTHORISED,
-        "take the log readers of others": elsewhere("shares.py::test_readers_of_logs_leave_others_their_places"),
+        "displace the log readers of others": elsewhere("shares.py::test_readers_of_logs_leave_others_their_places"),
     },
     "`admin.token`": {
-        "give every order": lambda w: NOT_AUTHORISED not in [w.says("admin", name, fields) for name, fields in ORDERS],
-        "make and revoke tokens": lambda w: w.ctl("token", "create", "--label=x").returncode == w.ctl("token", "revoke", "x").returncode == 0,
-        "read the audit": lambda w: w.ctl("audit").returncode == 0, "back up": lambda w: w.ctl("backup", "one").returncode == 0,
+        "give any order": lambda w: NOT_AUTHORISED not in [w.says("admin", name, fields) for name, fields in ORDERS],
+        "create and revoke tokens": lambda w: w.ctl("token", "create", "--label=x").returncode == w.ctl("token", "revoke", "x").returncode == 0,
+        "read the audit log": lambda w: w.ctl("audit").returncode == 0, "back up": lambda w: w.ctl("backup", "one").returncode == 0,
         "write a file outside of `--backup-dir`": lambda w: {w.says("admin", "BACKUP", {1: name}) for name in ("../x", "..", "/tmp/x", ".x")}
         <= {"closed", BAD_REQUEST},
-        "change the audit": elsewhere("audit.py::test_the_chain_holds_over_restarts_and_shows_every_change"),
+        "change the audit log": elsewhere("audit.py::test_the_chain_holds_over_restarts_and_shows_every_change"),
     },
     "an admin's token of some jobs": {
         "give orders about those jobs": lambda w: w.says("admin", "CANCEL", {1: "team-a-1"}, TEAM) != NOT_AUTHORISED,
         "run any program on the pool's machines": lambda w: w.says("admin", "SUBMIT", spec("team-a-5", "sh", "-c", "id"), TEAM) == "DONE",
         "give orders about other jobs": no_orders("admin", TEAM, ORDERS_OF_JOBS),
-        "make tokens": lambda w: w.ctl("token", "create", "--token", w.key("admin", TEAM)).returncode == 77,
+        "create tokens": lambda w: w.ctl("token", "create", "--token", w.key("admin", TEAM)).returncode == 77,
         "back up": no_orders("admin", TEAM, [("BACKUP", {1: "copy"})]),
         "submit with `preempt` or a priority above 500": lambda w: {
             w.says("admin", "SUBMIT", spec("team-a-6", **more), TEAM) for more in ({"preempt": True}, {"priority": 501})} == {BAD_REQUEST},
         "lock out the server's admin": elsewhere("shares.py::test_sessions_of_one_admin_of_some_jobs_lock_out_nobody"),
-        "take uploads of others": elsewhere("shares.py::test_stalled_uploads_stop_nobody_elses"),
-        "take remembered jobs of others": elsewhere("shares.py::test_who_hands_in_some_jobs_leaves_places_for_others"),
-        "fill the audit": elsewhere("shares.py::test_orders_of_one_key_are_rows_of_the_audit_at_a_rate_and_the_rest_is_one_row"),
+        "displace uploads of others": elsewhere("shares.py::test_stalled_uploads_stop_nobody_elses"),
+        "displace remembered jobs of others": elsewhere("shares.py::test_who_hands_in_some_jobs_leaves_places_for_others"),
+        "fill the audit log": elsewhere("shares.py::test_orders_of_one_key_are_rows_of_the_audit_at_a_rate_and_the_rest_is_one_row"),
     },
     "a name for a job": {
         "choose 64 plain characters": lambda w: w.joins(None, "A_b.c-9" + 57 * "x") == "WELCOME",
         "leave `--log-dir`": elsewhere("agent_usage.py::test_usage_errors_are_one_sentence_and_exit_2"),
-        "pass for an option": elsewhere("job_names.py::test_a_name_that_is_a_path_or_an_option_is_refused_by_every_program"),
-        "use a label of the server's own": elsewhere("pool_server.py::test_a_session_is_one_nodes_and_no_label_is_the_servers"),
+        "be parsed as an option": elsewhere("job_names.py::test_a_name_that_is_a_path_or_an_option_is_refused_by_every_program"),
+        "use a label that is reserved for the server": elsewhere("pool_server.py::test_a_session_is_one_nodes_and_no_label_is_the_servers"),
     },
     "a job's pattern, command or output": {
         "cost its agent 50 ms of CPU a second": elsewhere("events.py::test_a_pattern_of_a_job_holds_no_agent_up"),
-        "hold the lease up": elsewhere("events.py::test_a_pattern_of_a_job_holds_no_agent_up"),
-        "steer a terminal": elsewhere("words.py::test_what_a_trainer_prints_steers_no_terminal_of_its_agent"),
+        "delay the renewal of the lease": elsewhere("events.py::test_a_pattern_of_a_job_holds_no_agent_up"),
+        "control a terminal": elsewhere("words.py::test_what_a_trainer_prints_steers_no_terminal_of_its_agent"),
     },
     "a directory that an operator submits": {
         "choose which of its files are in the bundle": elsewhere("bundle.py::test_a_bundle_runs_on_four_nodes_and_is_sent_once"),
         "run a program of its git configuration":
             elsewhere("bundle.py::test_a_directorys_configuration_of_git_runs_nothing_of_whoever_submits_it"),
-        "have files of the operator packed": elsewhere("bundle.py::test_a_tracked_file_below_a_link_is_not_packed"),
+        "pack files of the operator outside of the directory": elsewhere("bundle.py::test_a_tracked_file_below_a_link_is_not_packed"),
     },
     "an image that a job names": {
         "run as `--trainer-user`": elsewhere("runtime.py::test_a_job_runs_in_its_image_as_the_trainers_user_and_leaves_nothing"),
@@ -146,7 +146,7 @@ SCENARIOS = {
         "load code into the agent": elsewhere("runtime.py::test_a_hostile_image_never_acts_as_root"),
         "see a directory that this user may not enter":
             elsewhere("runtime.py::test_a_directory_that_is_replaced_while_the_container_starts_is_not_seen"),
-        "steer a terminal of the pool": elsewhere("runtime.py::test_what_an_image_prints_steers_no_terminal_of_the_pool"),
+        "control a terminal of the pool": elsewhere("runtime.py::test_what_an_image_prints_steers_no_terminal_of_the_pool"),
     },
     "the server's process": {
         "use what is in its directories": elsewhere("rights.py::test_root_becomes_the_user_before_anything_is_accepted"),
@@ -159,18 +159,18 @@ SCENARIOS = {
         "read memory of agent or guard": elsewhere("rights.py::test_processes_of_the_same_user_read_no_memory_of_agent_or_guard"),
     },
     "training code under `--trainer-user`": {
-        "do all that this user can, spoil its own job": elsewhere("trainer_user.py::test_a_script_tells_and_is_asked_over_the_channel"),
+        "do all that this user can, damage its own job": elsewhere("trainer_user.py::test_a_script_tells_and_is_asked_over_the_channel"),
         "reach token, agent or guard": elsewhere("trainer_user.py::test_training_code_cannot_reach_token_agent_or_guard"),
         "read root's environment": elsewhere("trainer_user.py::test_trainers_and_standbys_are_the_users_and_all_else_is_roots"),
     },
     "the state directory's files, as another user": {
         "put a pipe in the place of a file": elsewhere("node_keys.py::test_a_pipe_in_the_place_of_a_file_holds_no_start_up"),
-        "hold a start up": elsewhere("node_keys.py::test_a_pipe_in_the_place_of_a_file_holds_no_start_up"),
-        "have secrets taken that others may read": elsewhere("rights.py::test_a_server_does_not_start_on_secrets_that_others_hold"),
+        "block a start": elsewhere("node_keys.py::test_a_pipe_in_the_place_of_a_file_holds_no_start_up"),
+        "make a program use secrets that others can read": elsewhere("rights.py::test_a_server_does_not_start_on_secrets_that_others_hold"),
     },
     "the civil clock of the server": {
         "end tokens early": "unit/server/test_keyring.c::an_expired_token_ends_sessions_and_opens_none",
-        "have an expired token taken again": "unit/server/test_keyring.c::an_expired_token_is_not_good_again_when_the_clock_is_set_back",
+        "make an expired token valid again": "unit/server/test_keyring.c::an_expired_token_is_not_good_again_when_the_clock_is_set_back",
     },
 }
 
