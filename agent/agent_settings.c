@@ -377,6 +377,8 @@ static const struct option_spec specs[] = {
     PARSE_FIELD("check", checks, parse_check, "COMMAND", NULL,
                 "command that sh runs before this node is ready and after a trainer has failed "
                 "here: a nonzero status keeps the node out; may be repeated"),
+    TIME("gpu-memory-wait", gpu_memory_wait_ms, 0, OPTION_DAY_MS, "0",
+         "longest wait for the GPU memory of ended trainers before the next start; 0: none"),
     TEXT("git", git, "URL@REF", NULL,
          "repository with SCRIPT, which is fetched at the branch, tag or commit REF"),
     PARSE_FIELD("git-path", git_path, parse_git_path, "DIR", NULL,

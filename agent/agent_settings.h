@@ -52,6 +52,7 @@ struct agent_settings {
     char address_host[TFE_HOST_MAX + 1]; /* "" to use the connection's local address */
     uint16_t address_port;               /* 0 for any port */
     struct health_checks checks;         /* --check */
+    uint32_t gpu_memory_wait_ms;         /* longest wait for GPU memory before a start; 0: none */
     struct notice_selection notice;
     char *git;            /* URL@REF of the repository with the script, or NULL */
     const char *git_path; /* directory of that repository, or NULL for its root */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/core/agent.h"
+#include "agent/gpu_wait.h"
 #include "agent/health.h"
 #include "agent/job_log.h"
 #include "agent/os/prober.h"
@@ -64,6 +65,7 @@ struct runner {
     struct rate printed; /* rate limiter of lines that report progress */
     struct report *report;
     struct health *health;
+    struct gpu_wait *gpu_wait;
     struct log_writer *logs;
     struct output_ring ring; /* recent output of all trainers */
     struct log_serve *serve;
@@ -112,7 +114,8 @@ static void hold_ports_now(struct runner *r)
 static void hold_ports_if_fit(struct runner *r)
 {
     const bool is_fit = health_is_good(r->health); /* starts the checks while the standby imports */
-    if (r->hold_pending && is_fit && standbys_are_settled(trainers_standbys(r->trainers))) {
+    if (r->hold_pending && is_fit && gpu_wait_is_over(r->gpu_wait) &&
+        standbys_are_settled(trainers_standbys(r->trainers))) {
         hold_ports_now(r);
     }
 }
@@ -156,6 +159,11 @@ static void on_import_timer(evutil_socket_t fd, short what, void *ctx)
         job_log_waiting(&r->log, sentence, (uint32_t)((clock_us() - r->import_since_us) / 1000), 0);
         timer_after(r->import_timer, IMPORT_SAY_MS);
     }
+}
+
+static void on_gpu_wait_over(void *ctx)
+{
+    hold_ports_if_fit(ctx);
 }
 
 static void on_settled(void *ctx)
@@ -302,6 +310,7 @@ static void notify_scripts(struct runner *r, const struct agent_event *event)
     } else if (event->type == AGENT_SWEPT || event->type == AGENT_GUARD_LOST) {
         scripts_end(r->scripts);
         report_end(r->report);
+        gpu_wait_begin(r->gpu_wait);
     }
 }
 
@@ -606,6 +615,11 @@ static int make_parts(struct runner *r)
                                                    .options = &agent_options,
                                                    .result = on_health,
                                                    .ctx = r});
+    r->gpu_wait = gpu_wait_new(&(struct gpu_wait_config){.base = r->base,
+                                                         .options = &agent_options,
+                                                         .limit_ms = s->gpu_memory_wait_ms,
+                                                         .over = on_gpu_wait_over,
+                                                         .ctx = r});
     r->uplink = uplink_new(r->base, r->options->info, agent_settings_state_dir(s), s->address_host,
                            on_event, r);
     r->serve = log_serve_new(&(struct log_serve_options){.base = r->base,
@@ -633,6 +647,7 @@ static void free_parts(struct runner *r)
     standalone_unwatch(r->options->standalone);
     notice_watch_free(r->notices);
     health_free(r->health);
+    gpu_wait_free(r->gpu_wait);
     report_free(r->report);
     if (r->uplink) {
         uplink_serve(r->uplink, NULL);

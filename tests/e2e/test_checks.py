@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import stat
 import subprocess
 import time
@@ -142,3 +143,47 @@ def test_gpu_waits_until_memory_is_freed(tmp_path):
 def test_gpu_reports_the_last_line_of_a_failing_nvidia_smi(tmp_path):
     env = fake(tmp_path / "bin", "nvidia-smi", "echo 'Unable to determine the device handle: GPU is lost'; exit 15")
     assert run("gpu", env=env) == (1, "gpu: nvidia-smi failed: Unable to determine the device handle: GPU is lost")
+
+
+def only_path(folder, text):
+    """Returns the variables of an agent that finds this nvidia-smi."""
+    return {"PATH": fake(folder, "nvidia-smi", text)["PATH"]}
+
+
+def smi(folder, used):
+    """Fakes an nvidia-smi of two GPUs: the file "used" has the MiB in use on the second one."""
+    (folder / "used").write_text(f"{used}\n")
+    return only_path(folder / "bin", f"case $* in *memory.used*) echo 3; cat {folder}/used ;; *) exit 1 ;; esac")
+
+
+def test_next_start_waits_for_gpu_memory_of_ended_trainers(server, fleet, tmp_path):
+    server("--gather=0.3")
+    agent = fleet.start("--gpu-memory-wait=60s", "--no-standby", "--max-restarts=5", env=smi(tmp_path, 100))
+    first = fleet.wait_world(1)
+    (tmp_path / "used").write_text("613\n")
+    fleet.order("exit 3", epoch=first)
+    wait_until(lambda: "event=exited" in agent.stderr(), what="the trainer's end")
+    time.sleep(3)  # the back-off takes one
+    assert fleet.last_epoch() == first
+    (tmp_path / "used").write_text("612\n")  # 512 more than before
+    second = fleet.wait_world(1, above=first)
+    (tmp_path / "used").write_text("9000\n")
+    agent.send(signal.SIGTERM)  # a leaving node does not wait
+    assert agent.wait() == 143 and second > first and "gpu_memory_in_use" not in agent.stderr()
+
+
+def test_gpu_memory_that_is_not_freed_delays_a_start_for_the_time_given(server, fleet, tmp_path):
+    server("--gather=0.3")
+    agent = fleet.start("--gpu-memory-wait=500ms", "--no-standby", "--max-restarts=5", env=smi(tmp_path, 0))
+    first = fleet.wait_world(1)
+    (tmp_path / "used").write_text("9000\n")
+    fleet.order("exit 3", epoch=first)
+    fleet.wait_world(1, above=first)
+    assert "event=gpu_memory_in_use mib=9003 before_mib=3 waited_ms=500" in agent.stderr()
+
+
+def test_without_nvidia_smi_no_start_waits(server, fleet, tmp_path):
+    server("--gather=0.3")
+    agent = fleet.start("--gpu-memory-wait=60s", "--no-standby", env=only_path(tmp_path / "bin", "echo no devices; exit 9"))
+    fleet.wait_world(1)
+    assert agent.stderr().count("event=no_gpu_memory_wait reason=\"nvidia-smi reports no GPU memory\"") == 1
