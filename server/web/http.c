@@ -73,6 +73,7 @@ struct connection {
     struct peer_key source;
     enum phase phase;
     struct tfe_mono since; /* when the connection entered its phase */
+    bool is_half_closed;   /* the client has closed its side and may still read the response */
     TAILQ_ENTRY(connection) link;
 };
 
@@ -126,6 +127,23 @@ static void connection_free(struct connection *c)
     }
 }
 
+/* Stops reading if HTTP_UNREAD_MAX bytes wait for a later phase, so that more stay in the client's
+ * socket. A high watermark would not do: libevent calls on_readable in a loop while it is reached.
+ */
+static void pause_reading(struct connection *c)
+{
+    if (evbuffer_get_length(bufferevent_get_input(c->bev)) >= HTTP_UNREAD_MAX) {
+        (void)bufferevent_disable(c->bev, EV_READ);
+    }
+}
+
+static void resume_reading(struct connection *c)
+{
+    if (!c->is_half_closed && !(bufferevent_get_enabled(c->bev) & EV_READ)) {
+        (void)bufferevent_enable(c->bev, EV_READ);
+    }
+}
+
 static void shut(struct connection *c)
 {
     c->http->n_shut++;
@@ -145,10 +163,11 @@ static void linger(struct connection *c)
     (void)shutdown(bufferevent_getfd(bev), SHUT_WR);
     enter(c, PHASE_LINGER);
     (void)evbuffer_drain(bufferevent_get_input(bev), SIZE_MAX);
-    if (bufferevent_get_enabled(bev) & EV_READ) {
-        return;
+    if (c->is_half_closed) {
+        connection_free(c);
+    } else {
+        resume_reading(c);
     }
-    connection_free(c); /* the client has closed its side already */
 }
 
 /* Closes the oldest connections with unread responses while those responses exceed
@@ -349,6 +368,7 @@ static void on_readable(struct bufferevent *bev, void *ctx)
         }
         return;
     case PHASE_OPEN:
+        pause_reading(c);
         if (c->req->wake && c->req->left > 0) {
             event_active(c->req->wake, EV_READ, 0);
         }
@@ -357,8 +377,10 @@ static void on_readable(struct bufferevent *bev, void *ctx)
         (void)evbuffer_drain(bufferevent_get_input(bev), SIZE_MAX);
         return;
     case PHASE_RESPONSE:
+        pause_reading(c); /* the next request waits */
+        return;
     case PHASE__COUNT:
-        return; /* the next request waits */
+        return;
     }
 }
 
@@ -377,6 +399,7 @@ static void on_writable(struct bufferevent *bev, void *ctx)
         linger(c);
     } else {
         enter(c, PHASE_REQUEST);
+        resume_reading(c);
         read_head(c);
     }
 }
@@ -388,7 +411,8 @@ static void on_event(struct bufferevent *bev, short what, void *ctx)
         return; /* the TLS handshake is complete */
     }
     if ((what & BEV_EVENT_EOF) && c->req && c->req->is_answered) {
-        c->req->is_closing = true; /* the client may still read the response */
+        c->req->is_closing = true;
+        c->is_half_closed = true;
         (void)bufferevent_disable(bev, EV_READ);
         return;
     }
@@ -445,6 +469,7 @@ size_t http_body_read(struct http_request *req, uint8_t *ret, size_t n)
     n = n < req->left ? n : (size_t)req->left;
     const int some = n > 0 ? evbuffer_remove(in, ret, n) : 0;
     req->left -= some > 0 ? (size_t)some : 0;
+    resume_reading(req->connection);
     return some > 0 ? (size_t)some : 0;
 }
 
@@ -643,7 +668,6 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     TAILQ_INSERT_TAIL(&h->phases[PHASE_REQUEST], c, link);
     h->n++;
     bufferevent_setcb(bev, on_readable, on_writable, on_event, c);
-    bufferevent_setwatermark(bev, EV_READ, 0, HTTP_UNREAD_MAX);
     (void)bufferevent_enable(bev, EV_READ | EV_WRITE);
     if (h->n == h->max) {
         make_room(h, c);

@@ -39,8 +39,8 @@ struct web_settings;
  * connections are closed. */
 #define HTTP_RESPONSES_BYTES (64u << 20)
 
-/* Maximum number of bytes of a connection that were read and not consumed: pipelined requests, or a
- * body that the handler does not accept yet. */
+/* Reading pauses while this many bytes of a connection were read and not consumed: pipelined
+ * requests, or a body that the handler does not accept yet. */
 #define HTTP_UNREAD_MAX 65536
 
 /* Size of the kernel's send buffer of an event stream. */

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -19,7 +20,7 @@ from agents import TOGETHER, Fleet
 from browser import browser, needs_browser
 from conftest import DEADLINE, wait_until
 from raw_client import RawClient, encode, node_id, varints
-from web import COVERED, OPENAPI, descriptors, start, until, until_all
+from web import COVERED, OPENAPI, cpu_s, descriptors, start, until, until_all
 
 
 @pytest.fixture
@@ -490,7 +491,8 @@ def test_pages_that_come_and_go_leave_nothing(freed, web):
 
 
 def test_a_page_that_talks_on_is_not_listened_to(web):
-    """Data that arrives during a response stays in the sender's socket. Regression: evhttp buffered all of it."""
+    """Data that arrives during a response stays in the sender's socket and costs no processor time. Regressions: evhttp
+    buffered all of it; libevent called the reader in a loop while its high watermark was reached."""
     before = memory(web)
     with socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE) as page:
         page.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -500,6 +502,9 @@ def test_a_page_that_talks_on_is_not_listened_to(web):
             for _ in range(1024):
                 page.send(b"a" * 65536)
         assert memory(web) - before < 16 << 20
+        spent = cpu_s(web.pid)
+        time.sleep(1)
+        assert cpu_s(web.pid) - spent <= 0.05
         assert web.gauges()["tfe_web_pages"] == 1
 
 

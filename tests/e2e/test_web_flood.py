@@ -12,20 +12,13 @@ import pytest
 from bystander import noise  # noqa: F401 (a fixture)
 from conftest import wait_until
 from raw_client import RawClient
-from web import descriptors, start
+from web import cpu_s, descriptors, start
 
 FULL = bool(os.environ.get("TFE_TEST_FULL"))
 # Descriptors besides HTTP connections: the loop's, the log, one connection to the server.
 OWN_DESCRIPTORS = 40
 # libevent closes a freed connection in the loop's next iteration, and one iteration accepts up to a full backlog.
 BACKLOG = 256
-
-
-def cpu_s(pid):
-    """Returns the processor seconds of all threads."""
-    with open(f"/proc/{pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def rss(pid):

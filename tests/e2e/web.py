@@ -167,6 +167,13 @@ def start(state_dir, folder, *options, server=None, **more):
     return Running()
 
 
+def cpu_s(pid):
+    """Returns the processor seconds of all threads."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
