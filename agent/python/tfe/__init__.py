@@ -139,7 +139,7 @@ def checkpoint_saved(step: Count, path: Union[str, "os.PathLike[str]"]) -> None:
     checkpoint.
 
     It answers the request that stop_requested() has reported. Raises ValueError for a negative
-    step, TypeError if step is no number or path no path.
+    step, TypeError if step is not a number or path is not a path.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path is {path!r}; it must be a string or a path")

@@ -59,8 +59,8 @@ class Checkpointer(BaseCheckpointer):
 
         directory is on storage that all machines share. step is an integer variable that the
         training step increments. every_steps and every_seconds are the intervals of checkpoints.
-        memory_every_steps is the interval of snapshots in the agent's memory, which survive the
-        loss of a machine on its peers; by default as often as costs at most 2 % of the time.
+        memory_every_steps is the interval of snapshots in the agent's memory; by default as often
+        as costs at most 2 % of the time. If a machine is lost, its peers still have theirs.
         stand_still_s is the time to wait after a requested checkpoint. objects are saved as in
         tf.train.Checkpoint. Raises ValueError for an interval that is not positive.
         """
