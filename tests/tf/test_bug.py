@@ -24,7 +24,7 @@ def test_a_script_that_always_fails_ends_the_job(make_fleet):
     # blame the peer is not counted and is logged as such.
     said = fl.JsonLines(fleet.logs / "server.err").read()
     epochs = [line["epoch"] for line in said if line["event"] == "epoch"]
-    hows = {line["epoch"]: line["how"] for line in said if line["event"] == "end"}  # the last event of each epoch
+    hows = {line["epoch"]: line["verdict"] for line in said if line["event"] == "verdict"}  # the last of each epoch
     assert sorted(hows) == epochs
     assert sorted(hows.values()) == ["own_fault"] * 2 + ["peer_caused"] * (len(epochs) - 2)
     assert hows[epochs[-1]] == "own_fault"
