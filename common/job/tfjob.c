@@ -86,6 +86,7 @@ static const struct tfjob_key list_spec_keys[] = {
 static const struct tfjob_key run_policy_keys[] = {
     POLICY_KEYS,
     {"suspend", NULL},
+    {"managedBy", NULL}, /* no effect: names the controller in a cluster */
     {"schedulingPolicy", "a job always gets all nodes of its minimum at once (set its priority "
                          "with the annotation tfe/priority)"},
     {NULL, NULL},
@@ -227,10 +228,13 @@ static int read_replica(struct manifest *m, enum role role, const json_t *replic
     if (m->is_there[role]) {
         return invalid(reason, "the role is given twice");
     }
-    if ((given && !json_is_integer(given)) || n < 1 || n > roles[role].most) {
-        reason_set(reason, "replicas: expected an integer from 1 to %lld%s",
+    if ((given && !json_is_integer(given)) || n < 0 || n > roles[role].most) {
+        reason_set(reason, "replicas: expected an integer from 0 to %lld%s",
                    (long long)roles[role].most, json_is_string(given) ? ", found a string" : "");
         return TFE_EINVAL;
+    }
+    if (n == 0) {
+        return 0; /* the job does not have this role */
     }
     m->is_there[role] = true;
     m->n[role] = n;
@@ -348,14 +352,7 @@ static int put_roles(struct manifest *m, struct tfe_reason *reason)
     return tfjob_put(m->out, "environment", json_string(environment), reason);
 }
 
-/* Converts a success policy; "" means Default. */
-static json_t *success_of(const json_t *value)
-{
-    const char *text = json_string_value(value);
-    return text && !*text ? json_string("Default") : json_deep_copy(value);
-}
-
-/* Copies policies. The job file's reader validates their values. */
+/* Copies policies that are not empty. The job file's reader validates their values. */
 static int put_policies(struct manifest *m, const json_t *from, const char *path,
                         struct tfe_reason *reason)
 {
@@ -372,16 +369,14 @@ static int put_policies(struct manifest *m, const json_t *from, const char *path
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const json_t *value = json_object_get(from, names[i].theirs);
-        if (!value) {
+        if (!value || tfjob_is_empty(value)) {
             continue;
         }
         if (json_object_get(m->out, names[i].ours)) {
             reason_set(reason, "%s.%s: this policy is given twice", path, names[i].theirs);
             return TFE_EINVAL;
         }
-        bool is_success = strcmp(names[i].theirs, "successPolicy") == 0;
-        int rc = tfjob_put(m->out, names[i].ours,
-                           is_success ? success_of(value) : json_deep_copy(value), reason);
+        int rc = tfjob_put(m->out, names[i].ours, json_deep_copy(value), reason);
         if (rc) {
             return rc;
         }
@@ -510,7 +505,7 @@ static int read_spec(struct manifest *m, const json_t *spec, struct tfe_reason *
         return TFE_EINVAL;
     }
     const json_t *dynamic = json_object_get(spec, "enableDynamicWorker");
-    if (dynamic && !json_is_false(dynamic)) {
+    if (dynamic && !tfjob_is_empty(dynamic)) {
         return invalid(reason, "spec.enableDynamicWorker is not supported (give the range of "
                                "workers in the annotation tfe/workers, for example \"2:8\")");
     }

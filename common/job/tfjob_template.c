@@ -243,7 +243,7 @@ static int read_command(const json_t *container, const json_t *env, json_t *shap
                         struct tfe_reason *reason)
 {
     const json_t *command = json_object_get(container, "command");
-    if (json_array_size(command) == 0) {
+    if (!command) {
         reason_set(reason, "command: missing (the entry point of the image is not used)");
         return TFE_EINVAL;
     }
@@ -398,17 +398,12 @@ static int read_container(const json_t *container, json_t *shape, json_t *labels
     return read_resources(json_object_get(container, "resources"), labels, reason);
 }
 
+/* Reads the restart policy. That of the replica overrides that of its pod, as in Kubeflow. */
 static int read_restart(const json_t *replica, const json_t *pod, json_t *shape,
                         struct tfe_reason *reason)
 {
     const json_t *outer = member_of(replica, "restartPolicy");
-    const json_t *inner = member_of(pod, "restartPolicy");
-    if (outer && inner && !json_equal(outer, inner)) {
-        reason_set(reason,
-                   "template.spec.restartPolicy differs from the restartPolicy of its replica");
-        return TFE_EINVAL;
-    }
-    const json_t *given = outer ? outer : inner;
+    const json_t *given = outer ? outer : member_of(pod, "restartPolicy");
     return tfjob_put(shape, "restart_policy", given ? json_deep_copy(given) : json_null(), reason);
 }
 

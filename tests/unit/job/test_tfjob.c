@@ -314,7 +314,7 @@ TEST_IN(tfjob, empty_values_and_a_clusters_own_fields_ask_for_nothing)
         "  annotations:\n  clusterName: ''\n  finalizers: [example.org/keep]\n"
         "  ownerReferences: [{kind: Workflow, uid: x}]\n  deletionTimestamp: '2023-04-19'\n"
         "status: {conditions: [{type: Created}]}\nspec:\n  successPolicy: ''\n"
-        "  enableDynamicWorker:\n  runPolicy: {schedulingPolicy: {}, managedBy: ''}\n"
+        "  enableDynamicWorker: ''\n  runPolicy: {schedulingPolicy: {}, managedBy: ''}\n"
         "  tfReplicaSpecs:\n    PS:\n    Evaluator: {}\n    Worker:\n      replicas:\n"
         "      restartPolicy: ''\n      template:\n        metadata:\n"
         "          ownerReferences: [{kind: x}]\n        spec:\n"
@@ -342,6 +342,41 @@ TEST_IN(tfjob, empty_values_and_a_clusters_own_fields_ask_for_nothing)
     job = reads(HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {nodeSelector: {gpu: ''},\n"
                      "   containers: [{name: tensorflow, command: [a]}]}}}}\n");
     assert_true(has(job, "role_labels", "{'worker':{'gpu':''}}"));
+}
+
+TEST_IN(tfjob, empty_policies_have_their_defaults)
+{
+    const json_t *job =
+        reads(HEAD "  runPolicy: {cleanPodPolicy: '', backoffLimit: '', suspend: '',\n"
+                   "    ttlSecondsAfterFinished: '', activeDeadlineSeconds: ''}\n"
+                   "  tfReplicaSpecs: {Worker: {restartPolicy: '', template: " POD "}}\n");
+    assert_true(has(job, "clean_policy", "'Running'"));
+    assert_true(has(job, "backoff_limit", "null"));
+    assert_true(has(job, "suspend", "false"));
+    assert_true(has(job, "ttl_after_finished_s", "null"));
+    assert_true(has(job, "active_deadline_s", "null"));
+    assert_true(has(job, "restart_policy", "'Never'"));
+}
+
+TEST_IN(tfjob, role_with_0_replicas_is_absent)
+{
+    const json_t *job =
+        reads(HEAD "  tfReplicaSpecs:\n    PS: {replicas: 0, template: {spec: {volumes: [a]}}}\n"
+                   "    Evaluator: {replicas: 0}\n    Worker: {replicas: 0, template: " POD
+                   "}\n    Chief: {replicas: 1, template: " POD "}\n");
+    assert_true(has(job, "workers", "{'min':1,'max':1}"));
+    assert_true(has(job, "ps", "0"));
+    assert_true(has(job, "evaluator", "false"));
+    assert_true(has(job, "options", "{}"));
+}
+
+TEST_IN(tfjob, replicas_restart_policy_overrides_that_of_its_pod)
+{
+    const json_t *job =
+        reads(HEAD "  runPolicy: {managedBy: kubeflow.org/training-operator}\n  tfReplicaSpecs:\n"
+                   "    Worker: {restartPolicy: ExitCode, template: {spec: {restartPolicy: Never,\n"
+                   "      containers: [{name: tensorflow, command: [a]}]}}}\n");
+    assert_true(has(job, "restart_policy", "'ExitCode'"));
 }
 
 TEST_IN(tfjob, resources_are_quantities_and_zero_asks_for_nothing)
@@ -465,9 +500,11 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
         {HEAD "  tfReplicaSpecs: {Worker: {template: " POD "}, worker: {template: " POD "}}\n",
          "spec.tfReplicaSpecs.worker: the role is given twice"},
         {HEAD "  tfReplicaSpecs: {Chief: {replicas: 2, template: " POD "}}\n",
-         "spec.tfReplicaSpecs.Chief: replicas: expected an integer from 1 to 1"},
-        {HEAD "  tfReplicaSpecs: {Evaluator: {replicas: 2, template: " POD "}}\n", "from 1 to 1"},
-        {HEAD "  tfReplicaSpecs: {Worker: {replicas: 0, template: " POD "}}\n", "replicas: "},
+         "spec.tfReplicaSpecs.Chief: replicas: expected an integer from 0 to 1"},
+        {HEAD "  tfReplicaSpecs: {Evaluator: {replicas: 2, template: " POD "}}\n", "from 0 to 1"},
+        {HEAD "  tfReplicaSpecs: {Worker: {replicas: -1, template: " POD "}}\n", "from 0 to 65536"},
+        {HEAD "  tfReplicaSpecs: {Worker: {replicas: 0, template: " POD "}}\n",
+         "no replica that trains"},
         {HEAD "  tfReplicaSpecs: {Worker: {replicas: '2', template: " POD "}}\n", "replicas: "},
         {HEAD "  tfReplicaSpecs: {Worker: {elastic: 1, template: " POD "}}\n",
          "spec.tfReplicaSpecs.Worker: elastic is not supported"},
@@ -484,16 +521,14 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
         {HEAD "  tfReplicaSpecs: {Worker: {template: " POD
               "}, PS: {template: " POD_WITH(", env: [{name: A, value: b}]") "}}\n",
          "env differs from that of Worker"},
-        {HEAD "  tfReplicaSpecs: {Worker: {restartPolicy: Never, template: {spec: {restartPolicy: "
-              "Always, containers: [{name: tensorflow, command: [a]}]}}}}\n",
-         "template.spec.restartPolicy differs from the restartPolicy of its replica"},
         {HEAD "  tfReplicaSpecs: {Worker: {restartPolicy: Maybe, template: " POD "}}\n",
          "restart_policy: expected one of"},
         {SPEC("  enableDynamicWorker: true\n"), "spec.enableDynamicWorker is not supported"},
         {SPEC("  runPolicy: {schedulingPolicy: {minAvailable: 1}}\n"),
          "spec.runPolicy.schedulingPolicy is not supported: a job always gets all nodes of its "
          "minimum"},
-        {SPEC("  runPolicy: {managedBy: x}\n"), "spec.runPolicy.managedBy is not supported"},
+        {SPEC("  runPolicy: {runLauncherAsNode: true}\n"),
+         "spec.runPolicy.runLauncherAsNode is not supported"},
         {SPEC("  runPolicy: {backoffLimit: -1}\n"), "backoff_limit: "},
         {SPEC("  successPolicy: Some\n"), "success_policy: expected one of"},
         {IN_POD("volumes: [{name: v}]"),
@@ -513,6 +548,9 @@ TEST(tfjob, what_cannot_be_honoured_is_refused_by_name)
         {HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {containers: [{name: tensorflow, "
               "args: [a]}]}}}}\n",
          "command: missing (the entry point of the image"},
+        {HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {containers: [{name: tensorflow, "
+              "command: python t.py}]}}}}\n",
+         "command: expected a list"},
         {WORKER(", volumeMounts: [{name: v}]"), "containers[0]: volumeMounts is not supported"},
         {WORKER(", envFrom: [{secretRef: {name: s}}]"), "envFrom is not supported"},
         {WORKER(", livenessProbe: {exec: x}"), "livenessProbe is not supported"},
