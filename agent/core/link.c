@@ -87,7 +87,9 @@ void link_disconnected(struct link *l, struct step_context *t, enum agent_link h
     l->is_refused = false;
     uint64_t wait;
     if (was_up) {
-        step_trace(t, AGENT_TRACE_LINK_LOST, 0, 0, l->reason);
+        if (t->leave != LEAVE_AT_ONCE) { /* after FINISH the server closes the connection */
+            step_trace(t, AGENT_TRACE_LINK_LOST, 0, 0, l->reason);
+        }
         start_waiting(l, t);
         l->backoff_ms = BACKOFF_FIRST_MS;
         wait = l->spread_ms > FIRST_TRY_MS ? rng_between(&t->rng, FIRST_TRY_MS, l->spread_ms)

@@ -333,6 +333,21 @@ TEST_IN(refused, a_running_trainer_is_ended_first)
     assert_saw(b, "EXIT 1 gone");
 }
 
+TEST_IN(link, that_ends_after_finish_is_not_reported_as_lost)
+{
+    struct bench *b = a_running_bench(1);
+    hears(b, (struct tfe_msg){.type = MSG_FINISH,
+                              .u.finish = {.result = RESULT_SUCCEEDED, .sentence = "done"}});
+    assert_saw(b, "SWEEP");
+    lost(b, AGENT_LINK_LOST);
+    assert_not_saw(b, "~connection_lost");
+    swept(b);
+    assert_saw(b, "EXIT 0 done");
+    b = a_running_bench(1);
+    lost(b, AGENT_LINK_LOST);
+    assert_saw(b, "~connection_lost");
+}
+
 TEST_IN(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
 {
     /* Bug: while trainers were being killed, the time of the next attempt was in the past, so
