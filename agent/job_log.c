@@ -146,8 +146,7 @@ void job_log_trace(struct job_log *l, const struct agent_trace *trace)
     /* A trainer's failure is an error, but not if the agent killed the trainer. */
     bool is_of_trainer = trace->kind == AGENT_TRACE_TRAINER_EXITED;
     bool is_failure = is_of_trainer && trace->number != 0 && !l->is_sweeping;
-    bool is_end = is_of_trainer || trace->kind == AGENT_TRACE_EXITED;
-    bool is_signal = trace->kind == AGENT_TRACE_DRAINING || (is_end && trace->number > 128);
+    bool is_signal = trace->kind == AGENT_TRACE_DRAINING || trace->is_signal;
     l->trainers_ended = l->trainers_ended || trace->kind == AGENT_TRACE_EXITED;
     bool has_reason = trace->kind == AGENT_TRACE_STOPPING && l->stop_reason[0];
     char name[SIGNAL_NAME_MAX];

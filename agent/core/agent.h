@@ -203,6 +203,7 @@ struct agent_trace {
     uint64_t epoch; /* 0 if the entry belongs to no epoch */
     uint32_t rank;
     uint64_t number;
+    bool is_signal; /* TRAINER_EXITED, EXITED: a signal ended the trainer; number is 128 + signal */
     const char *text;
 };
 

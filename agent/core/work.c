@@ -231,7 +231,9 @@ bool work_trainer_exited(struct work *w, struct step_context *t, const struct ms
         return false;
     }
     uint32_t status = status_of(end->code, end->signal);
-    step_trace(t, AGENT_TRACE_TRAINER_EXITED, w->epoch, status, NULL)->rank = end->local_rank;
+    struct agent_trace *trace = step_trace(t, AGENT_TRACE_TRAINER_EXITED, w->epoch, status, NULL);
+    trace->rank = end->local_rank;
+    trace->is_signal = end->signal != 0;
     w->n_alive--;
     if (w->state == WORK_SWEEPING) {
         return true;
@@ -314,7 +316,8 @@ bool work_swept(struct work *w, struct step_context *t)
     set_state(w, t, WORK_IDLE);
     w->n_alive = 0;
     step_trace(t, AGENT_TRACE_EXITED, w->epoch, status_of(w->exited.code, w->exited.signal),
-               w->exited.stopped ? "stopped" : NULL);
+               w->exited.stopped ? "stopped" : NULL)
+        ->is_signal = w->exited.signal != 0;
     if (t->leave == LEAVE_NOT) { /* otherwise GOODBYE reports the end */
         w->exit_pending = true;
         send_exited(w, t);

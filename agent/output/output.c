@@ -89,6 +89,10 @@ struct raised {
     uint64_t at;
     char line[RAISED_MAX]; /* beginning of the exception's line */
     size_t n;              /* 0 if no exception was printed */
+    /* Last frame of the script's own code: the frames of a library may fill the tail. */
+    uint64_t frame_at;
+    char frame[RAISED_MAX];
+    size_t frame_n; /* 0 if there is none */
 };
 
 struct output {
@@ -119,13 +123,30 @@ static bool is_exception(const char *line, size_t n)
     return i > 0 && (line[0] > '9' || line[0] < '.') && (i == n || line[i] == ':');
 }
 
+/* Returns true for a frame of code that is not an installed library. */
+static bool is_own_frame(const char *line, size_t n)
+{
+    static const char head[] = "  File \"";
+    static const char *const installed[] = {"/site-packages/", "/dist-packages/", "/lib/python"};
+    bool is_own = n > sizeof head && n <= RAISED_MAX && memcmp(line, head, sizeof head - 1) == 0 &&
+                  line[sizeof head - 1] != '<';
+    for (size_t i = 0; i < sizeof installed / sizeof installed[0] && is_own; i++) {
+        is_own = !memmem(line, n, installed[i], strlen(installed[i]));
+    }
+    return is_own;
+}
+
 static void raised_note(struct raised *raised, uint64_t at, const char *line, size_t n)
 {
     static const char head[] = MSG_RAISED_HEAD;
     if (n >= sizeof head - 1 && memcmp(line, head, sizeof head - 1) == 0) {
         raised->in_frames = true;
         raised->head = at;
-        raised->n = 0;
+        raised->n = raised->frame_n = 0;
+    } else if (raised->in_frames && is_own_frame(line, n)) {
+        raised->frame_at = at;
+        raised->frame_n = n;
+        memcpy(raised->frame, line, n);
     } else if (raised->in_frames && is_exception(line, n)) {
         raised->in_frames = false;
         raised->at = at;
@@ -511,6 +532,15 @@ static char *put_plain(char *at, const char *from, const char *end)
     return at;
 }
 
+/* Writes a line and subtracts its length from *room. */
+static char *put_line(char *at, const char *line, size_t n, size_t *room)
+{
+    at = put_plain(at, line, line + n);
+    *at++ = '\n';
+    *room -= n + 1;
+    return at;
+}
+
 /* Writes the parts of the exception that lie before *start, and advances *start so
  * that everything fits. */
 static char *put_raised(const struct output *output, char *at, const char **start, const char *end)
@@ -525,10 +555,11 @@ static char *put_raised(const struct output *output, char *at, const char **star
     at = mempcpy(at, MSG_RAISED_HEAD "\n", sizeof MSG_RAISED_HEAD);
     size_t room = MSG_TAIL_MAX - 1 - sizeof MSG_RAISED_HEAD;
     bool is_there = raised->at >= from && behind - 1 <= room;
+    if (raised->frame_n > 0 && (raised->frame_at < from || !is_there)) {
+        at = put_line(at, raised->frame, raised->frame_n, &room);
+    }
     if (!is_there) {
-        at = put_plain(at, raised->line, raised->line + raised->n);
-        *at++ = '\n';
-        room -= raised->n + 1;
+        at = put_line(at, raised->line, raised->n, &room);
     }
     bool is_cut = (size_t)(end - *start) > room;
     *start = is_cut ? end - room : *start;

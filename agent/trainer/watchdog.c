@@ -450,7 +450,8 @@ void watch_begin(struct watch *w, const struct agent_place *place)
     w->kind = kind_of(place);
     /* A running chief does not accept a restarted parameter server while another replica is
      * missing, so the restarted one may wait for an unlimited time. */
-    w->whole = w->kind == WATCH_SERVER && place->is_again;
+    w->whole = w->kind == WATCH_ALONE || place->n_rows == 1 ||
+               (w->kind == WATCH_SERVER && place->is_again);
     w->is_idle = w->has_listened = w->alone_reported = w->is_met = false;
     w->began = clock_mono();
     if (w->options.settings->start_timeout_ms && has_others(w) && !w->whole) {

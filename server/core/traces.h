@@ -90,7 +90,8 @@ struct rdzv_trace {
     const char *text; /* text to log, or NULL */
     /* NODE_NOTICED: the machine may stay after all, or may go before the deadline */
     bool uncertain;
-    bool stopped; /* NODE_EXITED: the agent itself ended the trainers, on request */
+    bool stopped;   /* NODE_EXITED: the agent itself ended the trainers, on request */
+    bool is_signal; /* NODE_EXITED: a signal ended the trainer; number is 128 + signal */
 };
 
 #endif

@@ -366,7 +366,9 @@ void verdict_apply(struct rdzv *r, struct node *node, const struct msg_exited *e
     }
     /* copy, because the message's own tail is not valid for long enough */
     text_setf(r->tail, sizeof(r->tail), "%s", exited->tail);
-    send_trace(r, TRACE_NODE_EXITED, job, node, status, r->tail)->stopped = exited->stopped;
+    struct rdzv_trace *trace = send_trace(r, TRACE_NODE_EXITED, job, node, status, r->tail);
+    trace->stopped = exited->stopped;
+    trace->is_signal = exited->signal != 0;
     slot_account(node);
     bool is_missed = job->state == JOB_RUNNING && !job->success.is_here && !is_settled(job) &&
                      layout_can_lose(job, node) && (is_judged || is_good);

@@ -164,7 +164,7 @@ static void add_exited(struct events *e, const struct rdzv_trace *trace)
     if (trace->stopped) {
         return;
     }
-    if (trace->number > 128) {
+    if (trace->is_signal) {
         addf(e, trace, EVENT_WARN, "a trainer of %s was ended by signal %u%s%s", name_of(trace),
              (unsigned)trace->number - 128, line[0] != '\0' ? ": " : "", line);
     } else if (trace->number > 0) {

@@ -94,9 +94,8 @@ def test_every_exit_code(server, fleet):
         {f"code-{code}": 1 if code else 0 for code in range(256)}
     for code in range(1, 256):
         said = agents[f"code-{code}"].stderr()
-        # 134 is an abort, here before the script has listened on a port.
         assert re.search(rf"failed: (5 con.*: )?exit code {code}\b.* \(rank 0 on \S+\)", said), said
-        assert (f"exit code {code}, not started up" in said) == (code == 134), said
+        assert "not started up" not in said, said  # 134 is an abort, but a lone trainer waits for nobody
         assert ("5 consecutive epochs made no progress" in said) == (code in PREEMPTED), said
 
 
@@ -111,7 +110,7 @@ def test_every_deadly_signal(server, fleet):
         said = agents[f"signal-{int(number)}"].stderr()
         name = signal.Signals(number).name if number < 32 else f"signal {int(number)}"
         assert re.search(rf"ended by {name}\b.* \(rank 0 on \S+\)", said), said
-        assert (", not started up" in said) == (number == signal.SIGABRT), said
+        assert "not started up" not in said, said
 
 
 ORPHANS = {

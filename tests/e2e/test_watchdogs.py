@@ -152,6 +152,13 @@ def test_abort_is_a_failed_start_until_the_cluster_is_whole(server, fleet, words
     assert "SIGABRT" in told and ("not started up" in told) == bool(words), told
 
 
+def test_abort_of_a_lone_trainer_is_no_failed_start(server, fleet):
+    server(*CALM)
+    agent, = meet(fleet, 1, "absent=0", "abort=0")
+    assert agent.wait() == 1
+    assert verdict(agent).startswith("ended by SIGABRT (rank 0 on "), verdict(agent)
+
+
 def test_script_that_does_not_listen_is_not_late(server, fleet):
     server(*CALM)
     agents = [fleet.start("--nnodes=2:2", "--start-timeout=1") for _ in range(2)]

@@ -91,6 +91,17 @@ def test_a_restart_is_announced_at_once(server, fleet):
     says(agent, r'event=server_message reason="exit code 3 .rank 0 on m0.: restart 1 of 2 in 1 s; different errors of other trainers are consequences')
 
 
+@pytest.mark.parametrize("code", [130, 255])
+def test_exit_code_above_128_is_not_shown_as_signal(server, fleet, ctl, code):
+    """Regression: sys.exit(-1) was shown as signal 127."""
+    server(*QUICK)
+    agent = fleet.start("--max-restarts=0", "--node-name=m0")
+    fleet.wait_world(1)
+    fleet.order(f"exit {code}", epoch=1)
+    assert f"status={code}" in says(agent, "event=trainer_exited") and agent.wait() == 1
+    assert f"a trainer of m0 has failed with code {code}" in ctl("events", "default").stdout
+
+
 def test_a_failure_is_an_error_with_its_name(server, fleet):
     server(*QUICK)
     agent = fleet.start("--max-restarts=0")
@@ -185,7 +196,8 @@ def test_the_exception_is_told_though_a_tensor_is_printed_with_it(server, fleet)
     agent = fleet.start("--max-restarts=0", command=[script])
     assert agent.wait() == 1
     told = agent.stderr().partition("its last lines were:\n")[2]
-    assert told.startswith("Traceback (most recent call last):\nValueError: no such shape: [0.1 0.2 0.3]\n"), agent.stderr()[-3000:]
+    assert told.startswith(f'Traceback (most recent call last):\n  File "{script}", line 4, in <module>\n'
+                           "ValueError: no such shape: [0.1 0.2 0.3]\n"), agent.stderr()[-3000:]
 
 
 # --- reasons of refusals --------------------------------------------------------------------------------

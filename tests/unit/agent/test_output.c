@@ -423,7 +423,9 @@ static const char *tail_behind_exception(const char *exception, int n, size_t by
     return tail;
 }
 
-#define RAISED "Traceback (most recent call last):\nerrors.InvalidArgumentError: no\n"
+#define RAISED                                                                                     \
+    "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"                   \
+    "errors.InvalidArgumentError: no\n"
 
 /* Bug: the last lines of a failed trainer were numbers and did not contain its exception. */
 TEST_IN(output, the_tail_has_the_exception_where_a_tensor_is_printed_behind_it)
@@ -448,12 +450,34 @@ TEST_IN(output, the_tail_has_the_exception_where_a_tensor_is_printed_behind_it)
     assert_null(strstr(tail, "Error"));
 }
 
+TEST_IN(output, the_tail_has_the_scripts_frame_above_the_frames_of_libraries)
+{
+    struct trainer a = trainer_new(0);
+    say(&a, ERR,
+        "Traceback (most recent call last):\n  File \"/home/x/train.py\", line 9, in <module>\n"
+        "    main()\n  File \"/home/x/train.py\", line 6, in main\n    model.fit()\n");
+    for (int i = 0; i < 30; i++) {
+        say(&a, ERR,
+            "  File \"/venv/lib/python3.11/site-packages/keras/a.py\", line 1, in f\n    g()\n");
+        stage_settle(true);
+    }
+    say(&a, ERR, "ValueError: no\n");
+    trainer_end(&a);
+    const char *tail = output_tail(a.output, true);
+    const char begins[] = "Traceback (most recent call last):\n"
+                          "  File \"/home/x/train.py\", line 6, in main\n    ";
+    assert_memory_equal(tail, begins, sizeof begins - 1);
+    assert_string_equal(tail + strlen(tail) - 15, "\nValueError: no");
+}
+
 TEST_IN(output, the_tail_has_the_beginning_of_an_exception_that_is_one_long_line)
 {
     char line[6000] = "ValueError: ";
     memset(line + strlen(line), '7', 5000);
     const char *tail = tail_behind_exception(line, 1, 10, true);
-    assert_memory_equal(tail, "Traceback (most recent call last):\nValueError: 777", 50);
+    const char begins[] = "Traceback (most recent call last):\n"
+                          "  File \"x.py\", line 1, in <module>\nValueError: 777";
+    assert_memory_equal(tail, begins, sizeof begins - 1);
     assert_non_null(strstr(tail, "\nthe end"));
 }
 

@@ -105,8 +105,8 @@ TEST_IN(event, of_each_trace_is_one_plain_sentence)
          "growth waits for a checkpoint"},
         {TRACE_NODE_EXITED, 3, "Traceback\nKeyError: 'x'\n\n", "node_exited", EVENT_WARN,
          "a trainer of ann has failed with code 3: KeyError: 'x'"},
-        {TRACE_NODE_EXITED, 128 + 11, "", "node_exited", EVENT_WARN,
-         "a trainer of ann was ended by signal 11"},
+        {TRACE_NODE_EXITED, 255, "", "node_exited", EVENT_WARN,
+         "a trainer of ann has failed with code 255"},
         {TRACE_VERDICT, 0, "own_fault", "verdict", EVENT_INFO,
          "verdict: the trainer of ann failed by its own fault"},
         {TRACE_VERDICT, 0, "peer_caused", "verdict", EVENT_INFO,
@@ -125,6 +125,17 @@ TEST_IN(event, of_each_trace_is_one_plain_sentence)
         assert_int_equal(events_newest(events), before + 1);
         check(all[i].kind, all[i].level, all[i].says);
     }
+}
+
+TEST_IN(event, of_a_trainer_names_a_signal_only_if_one_ended_it)
+{
+    struct rdzv_trace trace = of_ann(TRACE_NODE_EXITED, 128 + 11, "");
+    trace.is_signal = true;
+    event_of_trace(events, &trace);
+    check("node_exited", EVENT_WARN, "a trainer of ann was ended by signal 11");
+    trace.is_signal = false;
+    event_of_trace(events, &trace);
+    check("node_exited", EVENT_WARN, "a trainer of ann has failed with code 139");
 }
 
 TEST_IN(event, of_a_hint_says_that_it_may_come_to_nothing)
