@@ -432,12 +432,18 @@ static struct tfe_mono kept_at(const struct rdzv *r, const struct job *job)
                : TFE_MONO_NEVER;
 }
 
+/* Returns true if the epoch continues without a lost worker. */
+static bool has_empty_slot(const struct job *job)
+{
+    return layout_has_ps(job) && workers_running(job) < job->epoch.n_slots - layout_extra_now(job);
+}
+
 /* Returns true if no state of this run is safe, as far as was seen, and the epoch has more than a
- * little work to lose. */
+ * little work to lose. An epoch that continues without a lost worker does so to keep its work. */
 static bool has_no_safe_state(const struct rdzv *r, const struct job *job)
 {
     return !job->plan.knows_saves && !job->progress.has_kept && !job->spec.grow_now &&
-           is_past(r, job->plan.young_until);
+           (is_past(r, job->plan.young_until) || has_empty_slot(job));
 }
 
 /* Returns when a switch without a checkpoint keeps within growth's share of time: it costs the
