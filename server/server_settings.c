@@ -70,6 +70,9 @@ static const struct option_spec specs[] = {
     PARSE_FIELD("bind", bind, parse_bind, "ADDRESS", "0.0.0.0", "numeric address to listen on"),
     TEXT("advertise", advertise, "HOST", NULL,
          "host in the printed join line (default: this machine's address)"),
+    PARSE("allow-address", parse_allow_address, "CIDR,...", NULL,
+          "addresses that agents may announce besides the one they connect from: networks, or the "
+          "word names for any host name"),
     TEXT("state-dir", state_dir, "DIR", NULL,
          "directory of keys, tokens, jobs and the endpoint file"),
     TEXT("backup-dir", backup_dir, "DIR", NULL,
@@ -89,37 +92,41 @@ static const struct option_spec specs[] = {
          "length of a node's lease; a node that is silent for longer is lost"),
     TIME("fence", fence_ms, 0, OPTION_DAY_MS, "0",
          "an agent cut off for this time kills its trainers; 0: 120s for one node, else 300s"),
-    TIME("gather-max", gather_max_ms, 0, WAIT_MAX_MS, "30s",
-         "first start: maximum wait once enough nodes are ready"),
-    JOB_SPEC_OPTIONS(SPEC_ROW) /**/
-    TIME("exit-grace", exit_grace_ms, 0, OPTION_DAY_MS, "60s",
-         "time for the other trainers to end after rank 0 has ended well"),
-    TIME("probe-wait", probe_ms, 1000, WAIT_MAX_MS, "30s",
-         "time after which a node that no other node reaches is refused"),
     NUMBER("renew-rate", renew_rate, "N", 1, 1000000, "5000",
            "maximum renewals per second; with more nodes, leases become longer than --ttl"),
+    TIME("probe-wait", probe_ms, 1000, WAIT_MAX_MS, "30s",
+         "time after which a node that no other node reaches is refused"),
+    JOB_SPEC_OPTIONS(SPEC_ROW) /**/
+    TIME("gather-max", gather_max_ms, 0, WAIT_MAX_MS, "30s",
+         "first start: maximum wait once enough nodes are ready"),
+    TIME("exit-grace", exit_grace_ms, 0, OPTION_DAY_MS, "60s",
+         "time for the other trainers to end after rank 0 has ended well"),
     NUMBER("max-half-open-per-address", half_open_per_address, "N", 1, LIMIT_UNAUTHENTICATED, "64",
-           "unauthenticated connections per address; with one more, the oldest is closed"),
-    PARSE(
-        "allow-address", parse_allow_address, "CIDR,...", NULL,
-        "addresses that agents may announce besides the one they connect from: networks, or names"),
+           "maximum unauthenticated connections per address; with one more, the oldest is closed"),
     NUMBER("max-jobs-per-token", jobs_per_token, "N", 1, 10000, "5000",
-           "jobs that agents with one token may open; the one idle longest is forgotten"),
+           "maximum jobs that agents with one token may open; with one more, the one idle longest "
+           "is forgotten"),
     NUMBER("max-agents-per-token", agents_per_token, "N", 0, 65536, "0",
-           "agents that may be connected with one token; 0: no limit for tokens for every job, a "
+           "maximum agents connected with one token; 0: no limit for tokens for every job, a "
            "quarter of the free places for others"),
     WORD("log-level", log_level, log_levels, "LEVEL", "info",
-         "minimum level to log: debug, info, warn, error"),
+         "minimum level to log: debug, info, warn or error"),
     WORD("log-format", log_format, log_formats, "FORMAT", "auto",
          "logfmt, json, pretty, or auto: pretty on a terminal, else logfmt"),
 };
 
 _Static_assert(LIMIT_UNAUTHENTICATED_PER_ADDRESS == 64, "the default in the table above");
 
+static const struct option_group groups[] = {
+    {"port", "Addresses and files"},         {"ttl", "Leases"},     {"max-restarts", "Jobs"},
+    {"max-half-open-per-address", "Limits"}, {"log-level", "Logs"}, {NULL, NULL},
+};
+
 const struct option_table settings_table = {
     .program = "tfe-rdzv",
     .usage = "tfe-rdzv [OPTIONS]",
     .about = "Decides with the agents of a job which machines train, and with which ranks.",
+    .groups = groups,
     .specs = specs,
     .n = sizeof(specs) / sizeof(specs[0]),
 };

@@ -41,12 +41,20 @@ struct option_spec {
     bool hidden;          /* omit from the help text; aliases and ignored options always are */
 };
 
+/* A group of options in the help text: it begins with the option first and ends before the next
+ * group. */
+struct option_group {
+    const char *first;
+    const char *heading;
+};
+
 struct option_table {
     const char *program;
     const char *usage; /* synopsis: "tfe-agent [OPTIONS] SCRIPT [ARGUMENTS...]" */
     const char *about; /* description, one sentence, first line of the help text */
     const struct option_spec *specs;
     size_t n;
+    const struct option_group *groups; /* ends with {NULL, NULL}; NULL for a single group */
     bool stop_at_operand; /* options end at the first operand; otherwise operands must follow all
                              options */
 };

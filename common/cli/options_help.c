@@ -26,6 +26,17 @@ static bool is_shown(const struct option_spec *row)
     return !row->hidden && !row->alias_of && row->kind != OPTION_IGNORED;
 }
 
+/* Returns the heading of the group that begins with this option, or NULL. */
+static const char *heading_of(const struct option_table *table, const char *name)
+{
+    for (const struct option_group *group = table->groups; group && group->first; group++) {
+        if (strcmp(group->first, name) == 0) {
+            return group->heading;
+        }
+    }
+    return NULL;
+}
+
 static void print_row(const struct option_spec *row, size_t column, FILE *out)
 {
     char head[128];
@@ -56,9 +67,14 @@ void options_print_help(const struct option_table *table, FILE *out)
     if (column < strlen("      --version")) {
         column = strlen("      --version");
     }
-    (void)fprintf(out, "%s\n\nUsage: %s\n\nOptions:\n", table->about, table->usage);
+    (void)fprintf(out, "%s\n\nUsage: %s\n%s", table->about, table->usage,
+                  table->groups ? "" : "\nOptions:\n");
     for (size_t i = 0; i < table->n; i++) {
         if (is_shown(&table->specs[i])) {
+            const char *heading = heading_of(table, table->specs[i].name);
+            if (heading) {
+                (void)fprintf(out, "\n%s:\n", heading);
+            }
             print_row(&table->specs[i], column, out);
         }
     }

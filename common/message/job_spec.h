@@ -34,18 +34,18 @@ enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
  * an option of tfe-agent. */
 #define JOB_SPEC_OPTIONS(X)                                                                        \
     X(nproc, uint32_t, COUNT, SAME, 1, MSG_NPROC_MAX, 1, 6, "1", "nproc-per-node", "N",            \
-      "trainers on this node")                                                                     \
+      "number of trainers on this node, or gpu, cpu or auto")                                      \
     X(max_restarts, uint32_t, COUNT, WISH, 0, 1000000, 3, 7, "3", "max-restarts", "N",             \
-      "number of failures after which the job restarts")                                           \
+      "number of failures of its script that a job survives")                                      \
     X(gather_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 3000, 8, "3s", "gather",        \
-      "TIME", "first start: time to wait for a further node")                                      \
+      "TIME", "first start: time to wait for a further node after the last one joined")            \
     X(grow_wait_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 60000, 9, "60s",             \
       "grow-wait", "TIME", "maximum wait for a checkpoint before a job grows")                     \
     X(stop_grace_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 5000, 10, "5s",             \
       "stop-grace", "TIME", "time for trainers to save and end at a planned stop")                 \
     X(elastic_timeout_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 0, 16, "0",            \
       "elastic-timeout", "TIME",                                                                   \
-      "a job with fewer nodes than its minimum fails after this time; 0: never")                   \
+      "a job fails after this time with fewer ready nodes than its minimum; 0: never")             \
     X(chief_grace_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 0, 21, "0", "chief-grace", \
       "TIME", "time that a switch waits for a rank 0 whose state is unknown")                      \
     X(no_grow, bool, FLAG, FIRST, 0, 1, 0, 20, NULL, "no-grow", NULL,                              \

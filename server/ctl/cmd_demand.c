@@ -44,7 +44,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
 }
 
 static const struct option_spec options[] = {
-    FLAG("wait", wait, "return when the demand changes"),
+    FLAG("wait", wait, "wait until the demand changes, print it, and exit"),
 };
 
 const struct ctl_verb ctl_verb_demand = {

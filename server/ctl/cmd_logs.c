@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/heap.h"
 #include "common/cli/option_table.h"
+#include "common/cli/stdio.h"
 #include "common/records/json_text.h"
 #include "common/records/schemas.h"
 #include "common/text/escape.h"
@@ -361,6 +362,11 @@ static int show(struct logs *l, const char *job)
         if (l->rows.v[i].schema) {
             put_row(l, l->rows.v[i].at);
         }
+    }
+    if (status == EXIT_SUCCESS && l->sorts && l->rows.n == 0) {
+        stdio_print_message("tfe-ctl",
+                            "no output: the trainers have printed nothing, or their agents have "
+                            "ended (--log-dir of tfe-agent keeps output in files on the nodes)");
     }
     record_list_done(&l->rows);
     free(l->received);

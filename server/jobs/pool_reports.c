@@ -390,8 +390,13 @@ static void end_leases(struct pool *p)
     struct pool_node *node;
     while ((node = TAILQ_FIRST(&p->leases)) && !tfe_mono_before(clock_mono(), node->lease)) {
         struct session *s = node->session;
-        log_warn("pool_node_gone", LOG_S("node", node->id.text),
-                 LOG_S("name", pool_node_label(node)));
+        if (node->lease.ms == 0) { /* by GOODBYE */
+            log_info("pool_node_left", LOG_S("node", node->id.text),
+                     LOG_S("name", pool_node_label(node)));
+        } else {
+            log_warn("pool_node_gone", LOG_S("node", node->id.text),
+                     LOG_S("name", pool_node_label(node)));
+        }
         (void)step_node(
             p, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
         pool_node_drop(p, node);

@@ -29,9 +29,12 @@ static const struct option_spec specs[] = {
     PARSE_FIELD("bind", bind, parse_bind, "ADDRESS", "127.0.0.1",
                 "numeric address to listen on; any except loopback needs TLS and a token"),
     TEXT("tls-cert", tls_cert, "FILE", NULL, "certificate chain, PEM"),
-    TEXT("tls-key", tls_key, "FILE", NULL, "its key, PEM"),
+    TEXT("tls-key", tls_key, "FILE", NULL, "key of the certificate, PEM"),
     FLAG("insecure-http", insecure_http,
          "listen on any address without TLS: tokens can be read on the way"),
+    NUMBER(
+        "max-connections", max_connections, "N", 8, 10000, "512",
+        "maximum connections; with one more, the oldest that is idle or does not read is closed"),
     TEXT("rdzv-endpoint", endpoint, "HOST:PORT", NULL,
          "address of the server (default: the server of this machine)"),
     TEXT("token-file", token_file, "FILE", NULL,
@@ -39,24 +42,30 @@ static const struct option_spec specs[] = {
     TEXT("token", token, "TOKEN", NULL, "the token itself; other users of this machine can see it"),
     TEXT("state-dir", state_dir, "DIR", NULL,
          "directory with the endpoint and tokens of this machine's server"),
-    NUMBER(
-        "max-connections", max_connections, "N", 8, 10000, "512",
-        "maximum connections; with one more, the oldest that is idle or does not read is closed"),
     TEXT("user", user, "NAME", NULL,
          "as root: change to this user before anything is accepted (default: tfe-web, if it "
          "exists)"),
     FLAG("no-sandbox", no_sandbox,
          "disable the sandbox that limits system calls and paths of tfe-web"),
     WORD("log-level", log_level, log_levels, "LEVEL", "info",
-         "minimum level to log: debug, info, warn, error"),
+         "minimum level to log: debug, info, warn or error"),
     WORD("log-format", log_format, log_formats, "FORMAT", "auto",
          "logfmt, json, pretty, or auto: pretty on a terminal, else logfmt"),
+};
+
+static const struct option_group groups[] = {
+    {"port", "Addresses"},
+    {"rdzv-endpoint", "The server"},
+    {"user", "The process"},
+    {"log-level", "Logs"},
+    {NULL, NULL},
 };
 
 const struct option_table web_settings_table = {
     .program = "tfe-web",
     .usage = "tfe-web [OPTIONS]",
     .about = "Web page, HTTP API and metrics of a tfe-rdzv.",
+    .groups = groups,
     .specs = specs,
     .n = sizeof(specs) / sizeof(specs[0]),
 };

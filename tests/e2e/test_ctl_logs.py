@@ -230,6 +230,16 @@ def test_the_end_of_a_machine_that_is_gone(server, fleet, ctl, status):
     assert "m0 is not connected; last output of its rank 0 in epoch 1" in ctl("logs", "default").stdout
 
 
+def test_logs_after_the_end_of_the_agents_say_why_there_are_none(server, fleet, ctl):
+    server(*CALM)
+    agents = talkers(fleet, 1)
+    assert "no output" not in ctl("logs", "default").stderr
+    (fleet.folder / "end.1").touch()
+    assert agents[0].wait() == 0
+    done = wait_until(lambda: next((d for d in [ctl("logs", "default")] if not d.stdout), None), what="no lines")
+    assert done.returncode == 0 and done.stderr.startswith("tfe-ctl: no output: ") and "--log-dir" in done.stderr
+
+
 def test_files_have_what_memory_has_not(server, fleet, ctl):
     """The agent's memory holds 2 MiB; here are 60,000 lines and an earlier epoch."""
     server(*CALM)

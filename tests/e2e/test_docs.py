@@ -51,6 +51,25 @@ def test_defaults_in_help_are_in_the_page(name):
         assert re.search(rf"(?<!\w){re.escape(default)}(?!\w)", item), (long, default)
 
 
+def groups(text, heading, option):
+    """Returns {option: heading above it}, without those that every program has."""
+    found, title = {}, None
+    for line in text.splitlines():
+        if re.match(heading, line):
+            title = re.match(heading, line)[1]
+        elif re.match(option, line):
+            found[re.match(option, line)[1]] = title
+    return {option: title for option, title in found.items() if option not in ("help", "version")}
+
+
+@pytest.mark.parametrize("name", ["tfe-rdzv", "tfe-agent", "tfe-web"])
+def test_help_and_page_put_options_under_the_same_headings(name):
+    helped_groups = groups(help_of(name), r"^(\w.*):$", r"^  (?:-\w, |    )--([a-z][a-z-]*)")
+    page = (ROOT / PAGES[name]).read_text()
+    assert helped_groups == groups(page, r"^\.Ss (.+)$", r"^\.It (?:Fl \w , )?Fl -([a-z][a-z-]*)")
+    assert len(set(helped_groups.values())) > 3
+
+
 def test_every_verb_is_in_the_page():
     page = (ROOT / PAGES["tfe-ctl"]).read_text()
     assert verbs()

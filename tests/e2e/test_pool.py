@@ -532,7 +532,7 @@ def test_an_idle_machine_is_given_back_but_for_the_floor(pool, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["drain", "evict"])
-def test_a_machine_that_is_taken_out_leaves_its_job_and_stays_out(pool, verb):
+def test_a_machine_that_is_taken_out_leaves_its_job_and_stays_out(pool, verb, tmp_path):
     leaver, _ = pool.start(2)
     pool.wait_free(2)
     pool.submit("job", "--workers=1:2")
@@ -547,6 +547,8 @@ def test_a_machine_that_is_taken_out_leaves_its_job_and_stays_out(pool, verb):
     pool.wait_free(1)
     pool.order(verb, pool.nodes()[0]["node"])
     wait_until(lambda: not pool.nodes(), what="an empty pool")
+    log = (tmp_path / "rdzv.0.log").read_text()
+    assert log.count('"pool_node_left"') == 2 and "pool_node_gone" not in log, "no lease has ended"
 
 
 def test_the_key_of_a_machine_is_revoked(pool):
