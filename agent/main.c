@@ -16,6 +16,7 @@
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_proof.h"
+#include "agent/os/child_process.h"
 #include "agent/os/ports.h"
 #include "agent/os/proc.h"
 #include "agent/os/trainer_user.h"
@@ -358,6 +359,32 @@ static int enter_image(struct agent_settings *settings, const struct handover *h
     return 0;
 }
 
+/* Enters the job's directory with the rights of the trainers' user, who owns it. What belongs to
+ * the machine's owner stays in the pool's directory: log files, and the commands that root runs. */
+static int enter_directory(struct agent_settings *settings, const struct handover *handover,
+                           struct tfe_reason *reason)
+{
+    static char logs[PATH_MAX];
+    char here[PATH_MAX];
+    if (!settings->trainer_user) {
+        return 0; /* the pool has started this process there */
+    }
+    int rc = trainer_user_set(settings->trainer_user, reason);
+    if (rc) {
+        return rc;
+    }
+    child_process_stay();
+    if (settings->logs.root && settings->logs.root[0] != '/' && getcwd(here, sizeof here)) {
+        const int n = snprintf(logs, sizeof logs, "%s/%s", here, settings->logs.root);
+        settings->logs.root = n < (int)sizeof logs ? logs : NULL;
+    }
+    if (trainer_user_enter(handover->directory)) {
+        reason_errno(reason, "enter %s", handover->directory);
+        return TFE_ESYS;
+    }
+    return 0;
+}
+
 /* Runs the agent of a pool node's assignment. */
 static int run_assignment(struct agent_settings *settings, const struct handover *handover,
                           int pool_fd)
@@ -373,9 +400,9 @@ static int run_assignment(struct agent_settings *settings, const struct handover
     while (operands[n_operands]) {
         n_operands++;
     }
-    int code = handover->is_container && enter_image(settings, handover, &reason)
-                   ? fail(AGENT_EXIT_FAILED, &reason)
-                   : run_job(settings, operands, n_operands);
+    int rc = handover->is_container ? enter_image(settings, handover, &reason)
+                                    : enter_directory(settings, handover, &reason);
+    int code = rc ? fail(AGENT_EXIT_FAILED, &reason) : run_job(settings, operands, n_operands);
     free(operands);
     json_decref(job);
     return code;

@@ -27,6 +27,9 @@
 
 extern char **environ;
 
+/* Directory in which commands run; -1 for the working directory. */
+static int home = -1;
+
 struct child_process {
     struct child_process_config config;
     pid_t group;            /* process id of the child, and id of its session and process group */
@@ -38,6 +41,11 @@ struct child_process {
     char line[LINE_MAX_BYTES + 1], last[LINE_MAX_BYTES + 1];
     size_t n_line;
 };
+
+void child_process_stay(void)
+{
+    home = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
 
 char **child_process_env(const struct option_table *options)
 {
@@ -69,6 +77,9 @@ static _Noreturn void become(const struct child_process_config *config, int out,
     (void)setsid();
     if (null < 0 || dup2(null, 0) != 0 || dup2(out, 1) != 1 ||
         (!config->shares_stderr && dup2(config->ignores_stderr ? null : out, 2) != 2)) {
+        _exit(127);
+    }
+    if (config->command && home >= 0 && fchdir(home) != 0) {
         _exit(127);
     }
     if ((config->directory && trainer_user_enter(config->directory) != 0) ||

@@ -53,6 +53,10 @@ void child_process_free(struct child_process *c);
 /* Returns true if the child exited with status 0. */
 bool child_process_succeeded(const struct child_process_result *result);
 
+/* Makes commands of later children run in the present working directory, whatever directory this
+ * process enters afterwards. */
+void child_process_stay(void);
+
 /* Returns this process's environment, NULL-terminated, without TFE_ variables and variables of
  * options, which may contain a token. The caller frees the array; its strings are borrowed from
  * the environment. */

@@ -21,7 +21,8 @@
 /* Attempts with new names: the cleanup of another agent may briefly lock a directory
  * that was just created. */
 #define TRIES 8
-/* Maximum number of entries of /tmp that are read, so that a full /tmp does not delay the start. */
+/* Maximum number of entries of /tmp, or of a directory in which trainers can write, that are read,
+ * so that a full one delays neither a start nor the event loop. */
 #define ENTRIES_MAX 4096
 
 static bool name_is_ours(const char *name)
@@ -31,44 +32,38 @@ static bool name_is_ours(const char *name)
            strspn(name + n, "0123456789abcdef") == NAME_DIGITS;
 }
 
-/* Removes a file or socket. */
-static void remove_one(int dir, const char *name)
-{
-    (void)unlinkat(dir, name, 0);
-}
-
-/* Removes a directory with its contents. Retries, because some file systems skip entries when a
+/* Removes the entries that agents create. Retries, because some file systems skip entries when a
  * directory changes during readdir. */
-static void remove_tree(int dir, const char *name)
+static void empty(int fd, size_t *budget)
 {
-    for (int i = 0; i < TRIES; i++) {
-        size_t all = SIZE_MAX;
-        if (entries_remove(dir, name, &all)) {
-            return;
+    /* NAME_PREFIX: the directory of an agent that runs a pool's job */
+    static const char *const prefixes[] = {
+        PRIVATE_DIR_GONE,   PRIVATE_DIR_TMP,     NAME_PREFIX,       PRIVATE_DIR_SOCKET,
+        PRIVATE_DIR_SERVER, PRIVATE_DIR_PREEMPT, PRIVATE_DIR_SCRIPT};
+    bool is_empty = false;
+    for (int i = 0; i < TRIES && !is_empty; i++) {
+        DIR *entries = entries_open(fd, ".");
+        is_empty = true;
+        for (const struct dirent *entry; entries && *budget > 0 && (entry = readdir(entries));) {
+            size_t k = 0;
+            const size_t n = sizeof prefixes / sizeof prefixes[0];
+            while (k < n && strncmp(entry->d_name, prefixes[k], strlen(prefixes[k])) != 0) {
+                k++;
+            }
+            if (k < n) {
+                (void)entries_remove(fd, entry->d_name, budget);
+                is_empty = false;
+            }
         }
-    }
-}
-
-static void empty(int fd)
-{
-    entries_each(fd, PRIVATE_DIR_GONE, remove_tree);
-    remove_tree(fd, PRIVATE_DIR_TMP);
-    /* directory of an agent that runs a pool's job */
-    entries_each(fd, NAME_PREFIX, remove_tree);
-    entries_each(fd, PRIVATE_DIR_SOCKET, remove_one);
-    entries_each(fd, PRIVATE_DIR_PREEMPT, remove_one);
-    entries_each(fd, PRIVATE_DIR_SCRIPT, remove_one);
-    int server = openat(fd, PRIVATE_DIR_SERVER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (server >= 0) {
-        entries_each(server, "", remove_one);
-        close(server);
-        (void)unlinkat(fd, PRIVATE_DIR_SERVER, AT_REMOVEDIR);
+        if (entries) {
+            closedir(entries);
+        }
     }
 }
 
 /* Removes the directory of a dead agent: it belongs to this user, has mode 0700 and is not
  * locked. Leaves symbolic links and other users' directories alone. */
-static void clean_up_one(int base, const char *name)
+static void clean_up_one(int base, const char *name, size_t *budget)
 {
     int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
@@ -77,13 +72,13 @@ static void clean_up_one(int base, const char *name)
     }
     if (fstat(fd, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == trainer_user_uid()) &&
         (st.st_mode & 07777) == 0700 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        empty(fd);
+        empty(fd, budget);
         (void)unlinkat(base, name, AT_REMOVEDIR);
     }
     close(fd);
 }
 
-static void clean_up_in(const char *base)
+static void clean_up_in(const char *base, size_t budget)
 {
     DIR *entries = opendir(base);
     if (!entries) {
@@ -92,7 +87,7 @@ static void clean_up_in(const char *base)
     int n_read = 0;
     for (const struct dirent *entry; n_read < ENTRIES_MAX && (entry = readdir(entries)); n_read++) {
         if (name_is_ours(entry->d_name)) {
-            clean_up_one(dirfd(entries), entry->d_name);
+            clean_up_one(dirfd(entries), entry->d_name, &budget);
         }
     }
     closedir(entries);
@@ -129,7 +124,7 @@ static int try_one(const char *base, struct private_dir *dir)
 
 static int make_in(const char *base, struct private_dir *ret, struct tfe_reason *reason)
 {
-    clean_up_in(base);
+    clean_up_in(base, ENTRIES_MAX);
     int rc = TFE_ESTATE;
     for (int i = 0; rc == TFE_ESTATE && i < TRIES; i++) {
         rc = try_one(base, ret);
@@ -166,20 +161,28 @@ int private_dir_new(const char *base, struct private_dir *ret, struct tfe_reason
 void private_dir_clean_up(void)
 {
     for (int i = 0; private_dir_base(i); i++) {
-        clean_up_in(private_dir_base(i));
+        clean_up_in(private_dir_base(i), SIZE_MAX);
     }
 }
 
 void private_dir_clear(const struct private_dir *dir, const char *prefix)
 {
-    if (dir->fd >= 0) {
-        entries_each(dir->fd, prefix, remove_one);
+    DIR *entries = dir->fd >= 0 ? entries_open(dir->fd, ".") : NULL;
+    const struct dirent *entry;
+    for (int i = 0; entries && i < ENTRIES_MAX && (entry = readdir(entries)); i++) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0) {
+            (void)unlinkat(dir->fd, entry->d_name, 0);
+        }
+    }
+    if (entries) {
+        closedir(entries);
     }
 }
 
 bool private_dir_remove(const char *path)
 {
-    clean_up_one(AT_FDCWD, path);
+    size_t all = SIZE_MAX;
+    clean_up_one(AT_FDCWD, path, &all);
     return access(path, F_OK) != 0;
 }
 
@@ -188,7 +191,8 @@ void private_dir_done(struct private_dir *dir)
     if (dir->fd < 0) {
         return;
     }
-    empty(dir->fd);
+    size_t all = SIZE_MAX;
+    empty(dir->fd, &all);
     (void)rmdir(dir->path);
     fd_close(&dir->fd);
 }

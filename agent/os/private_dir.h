@@ -34,15 +34,17 @@ struct private_dir {
 const char *private_dir_base(int i);
 
 /* Creates the directory with mode 0700 in base (an absolute path); if base is NULL, in the first
- * private_dir_base where that is possible. Also removes directories of dead agents of this user
- * from there. Returns TFE_ESYS or TFE_ETOOBIG with reason set and ret->fd -1. */
+ * private_dir_base where that is possible. Also removes up to 4,096 entries of directories of dead
+ * agents of this user from there. Returns TFE_ESYS or TFE_ETOOBIG with reason set and ret->fd -1.
+ */
 int private_dir_new(const char *base, struct private_dir *ret,
                     struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Removes directories of this user's dead agents from each private_dir_base. */
 void private_dir_clean_up(void);
 
-/* Removes files whose names begin with prefix. Does nothing without a directory. */
+/* Removes files whose names begin with prefix, among the first 4,096 entries: trainers can create
+ * any number. Does nothing without a directory. */
 void private_dir_clear(const struct private_dir *dir, const char *prefix);
 
 /* Removes the directory and the known entries in it. Does nothing if fd is -1. */

@@ -15,8 +15,8 @@ DIR *entries_open(int above, const char *name);
 /* Calls each for every entry of the open directory whose name begins with prefix. */
 void entries_each(int dir, const char *prefix, void (*each)(int dir, const char *name));
 
-/* Removes `name` from dir, including its contents, but at most *budget entries, which is counted
- * down. Follows no symbolic link. Returns true if the entry is gone. */
+/* Removes `name` from dir, including its contents at any depth, but visits at most *budget entries,
+ * which is counted down. Follows no symbolic link. Returns true if the entry is gone. */
 bool entries_remove(int dir, const char *name, size_t *budget);
 
 #endif

@@ -78,7 +78,11 @@ static _Noreturn void exec_agent(const struct pool_child_options *options, int i
 {
     static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD};
     sigset_t none;
-    if (!options->engine && trainer_user_enter(options->directory)) {
+    /* Root executes nothing in another user's directory: libraries are searched there if
+     * LD_LIBRARY_PATH has an empty element. The agent enters the directory itself. */
+    const int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!options->engine &&
+        (trainer_user_enter(options->directory) || (trainer_user()->name && fchdir(here) != 0))) {
         exec_failed(options, output_fd, "enter", options->directory);
     }
     /* An annotation of an image (run.oci.keep_original_groups) gives the engine's groups to it. */

@@ -17,8 +17,10 @@
 #include "common/base/timer.h"
 #include "common/cli/log.h"
 
-/* Number of directory entries removed per event, which takes 1 to 2 ms. */
+/* Number of directory entries removed per event, which takes 1 to 2 ms, and the pause between two
+ * events, which limits the CPU time for entries that cannot be removed. */
 #define ENTRIES_PER_EVENT 100
+#define PAUSE_MS 5
 #define GONE_NAME_MAX (sizeof PRIVATE_DIR_GONE + 10)
 
 struct trainer_tmp {
@@ -47,7 +49,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
         }
     }
     if (t->gone_first < t->gone_next) {
-        timer_after(t->timer, 0);
+        timer_after(t->timer, PAUSE_MS);
     }
 }
 

@@ -160,6 +160,8 @@ SCENARIOS = {
     },
     "training code under `--trainer-user`": {
         "do all that this user can, damage its own job": elsewhere("trainer_user.py::test_a_script_tells_and_is_asked_over_the_channel"),
+        "make root load a library or run a command in the job's directory":
+            elsewhere("trainer_user.py::test_root_runs_and_loads_nothing_in_the_directory_of_a_job"),
         "reach token, agent or guard": elsewhere("trainer_user.py::test_training_code_cannot_reach_token_agent_or_guard"),
         "read root's environment": elsewhere("trainer_user.py::test_trainers_and_standbys_are_the_users_and_all_else_is_roots"),
     },

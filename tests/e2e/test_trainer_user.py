@@ -14,6 +14,7 @@ import pytest
 from agents import TRAINER, fleet, nothing_left  # noqa: F401 (fleet is a fixture)
 from conftest import AS_NOBODY, NOBODY, as_root, wait_until
 from programs import clean_environment, descendants, program
+from test_pool import pool  # noqa: F401 (a fixture)
 
 pytestmark = as_root
 HERE = pathlib.Path(__file__).parent
@@ -192,3 +193,28 @@ def test_what_cannot_work_is_one_sentence(commons):
                                                 f"\"nobody\": {denied}")):
         before = ["setpriv", f"--bounding-set=-{capability}", f"--inh-caps=-{capability}"]
         assert refused(commons, AS[0], before=before) == sentence
+
+
+def test_root_runs_and_loads_nothing_in_the_directory_of_a_job(pool, fleet, commons):
+    """A job brings libraries for an LD_LIBRARY_PATH with an empty element, and modules and programs for the owner's command."""
+    code, out, command = commons / "code", commons / "out", commons / "command"
+    code.mkdir()
+    out.mkdir()
+    out.chmod(0o777)
+    for library in "libsodium.so.23", "libevent_core-2.1.so.7":
+        (code / library).write_text("loaded by root")
+    command.write_text(f"#!/bin/sh\necho $PPID $(id -u) $(pwd) >> {out}/owner\nexit 1\n")
+    command.chmod(0o755)
+    pool.start(1, "--trainer-user=nobody", f"--notice=cmd:{command}", "--log-dir=logs", env={"LD_LIBRARY_PATH": ":/usr/local/cuda/lib64"})
+    pool.wait_free(1)
+    pool.submit("job", f"--bundle={code}", command=["/bin/sh", "-c", f"pwd > {out}/runs; until [ -e {out}/end ]; do sleep 0.1; done"])
+
+    def lines():
+        found = [line.split() for line in (out / "owner").read_text().splitlines()] if (out / "owner").exists() else []
+        return len({parent for parent, *_ in found}) > 1 and found  # of the pool's agent and of the job's
+    found = wait_until(lines, what="the owner's command beside the job")
+    assert {tuple(rest) for _, *rest in found} == {("0", str(fleet.folder))}
+    assert (out / "runs").read_text().startswith("/tmp/tfe-agent-")
+    assert list((fleet.folder / "logs").rglob("*.stdout"))
+    (out / "end").touch()
+    pool.wait_state("job", "succeeded")

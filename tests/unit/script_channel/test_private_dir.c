@@ -1,9 +1,11 @@
 /* tests/unit/script_channel/test_private_dir.c: the private directory is inaccessible to others,
  * and directories of killed agents are removed. */
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "agent/os/private_dir.h"
+#include "agent/os/remove_tree.h"
 #include "tests/unit/folder.h"
 
 static char base[FOLDER_BYTES];
@@ -31,6 +33,15 @@ static struct private_dir make(void)
 }
 
 #define FIXTURE setup, teardown
+
+static size_t counted;
+
+static void count_one(int dir, const char *name)
+{
+    (void)dir;
+    (void)name;
+    counted++;
+}
 
 TEST_IN(private_dir, it_is_closed_to_others_and_goes_with_what_is_in_it)
 {
@@ -102,6 +113,52 @@ TEST_IN(private_dir, what_only_looks_like_ours_is_left_alone)
     assert_int_equal(access(folder_path(dead, "thesis.tex"), F_OK), 0);
     private_dir_done(&dir);
     folder_remove(elsewhere);
+}
+
+/* Creates nested directories below the current one, each with a file. */
+static void nest(int depth)
+{
+    const int start = open(".", O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < depth; i++) {
+        assert_int_equal(mkdir("d", 0700), 0);
+        assert_int_equal(chdir("d"), 0);
+        folder_write("file", "");
+    }
+    assert_int_equal(chmod(".", 0500), 0);
+    assert_int_equal(fchdir(start), 0);
+    close(start);
+}
+
+TEST_IN(private_dir, a_deep_tree_of_a_trainer_is_removed_whatever_its_depth)
+{
+    struct private_dir dir = make();
+    const int start = open(".", O_RDONLY | O_DIRECTORY);
+    size_t budget = 300;
+    assert_int_equal(mkdirat(dir.fd, "tmp", 0700), 0);
+    assert_int_equal(chdir(folder_path(dir.path, "tmp")), 0);
+    nest(1200); /* more than a path can name, or a process can have descriptors */
+    assert_int_equal(fchdir(start), 0);
+    close(start);
+    assert_false(entries_remove(dir.fd, "tmp", &budget)); /* a part at a time */
+    assert_int_equal(budget, 0);
+    private_dir_done(&dir);
+    assert_int_equal(access(dir.path, F_OK), -1);
+}
+
+TEST_IN(private_dir, any_number_of_files_takes_a_limited_time)
+{
+    struct private_dir dir = make();
+    for (int i = 0; i < 6000; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "script-x%d", i);
+        folder_write(folder_path(dir.path, name), "");
+    }
+    private_dir_clear(&dir, PRIVATE_DIR_SCRIPT);
+    counted = 0;
+    entries_each(dir.fd, PRIVATE_DIR_SCRIPT, count_one);
+    assert_in_range(counted, 1000, 5999);
+    private_dir_done(&dir);
+    assert_int_equal(access(dir.path, F_OK), -1);
 }
 
 TEST_IN(private_dir, a_place_that_cannot_be_used_is_named)
