@@ -360,11 +360,11 @@ static int enter_image(struct agent_settings *settings, const struct handover *h
 }
 
 /* Enters the job's directory with the rights of the trainers' user, who owns it. What belongs to
- * the machine's owner stays in the pool's directory: log files, and the commands that root runs. */
+ * the machine's owner stays in the pool's directory: log files, and the commands that root runs.
+ * logs is a buffer that lives as long as the settings. */
 static int enter_directory(struct agent_settings *settings, const struct handover *handover,
-                           struct tfe_reason *reason)
+                           char logs[PATH_MAX], struct tfe_reason *reason)
 {
-    static char logs[PATH_MAX];
     char here[PATH_MAX];
     if (!settings->trainer_user) {
         return 0; /* the pool has started this process there */
@@ -375,8 +375,8 @@ static int enter_directory(struct agent_settings *settings, const struct handove
     }
     child_process_stay();
     if (settings->logs.root && settings->logs.root[0] != '/' && getcwd(here, sizeof here)) {
-        const int n = snprintf(logs, sizeof logs, "%s/%s", here, settings->logs.root);
-        settings->logs.root = n < (int)sizeof logs ? logs : NULL;
+        const int n = snprintf(logs, PATH_MAX, "%s/%s", here, settings->logs.root);
+        settings->logs.root = n < PATH_MAX ? logs : NULL;
     }
     if (trainer_user_enter(handover->directory)) {
         reason_errno(reason, "enter %s", handover->directory);
@@ -392,6 +392,7 @@ static int run_assignment(struct agent_settings *settings, const struct handover
     struct tfe_reason reason;
     json_t *job;
     char **operands;
+    char logs[PATH_MAX];
     int n_operands = 0;
     if (assignment_apply(handover, settings, &job, &operands, &reason)) {
         return fail(AGENT_EXIT_USAGE, &reason);
@@ -401,7 +402,7 @@ static int run_assignment(struct agent_settings *settings, const struct handover
         n_operands++;
     }
     int rc = handover->is_container ? enter_image(settings, handover, &reason)
-                                    : enter_directory(settings, handover, &reason);
+                                    : enter_directory(settings, handover, logs, &reason);
     int code = rc ? fail(AGENT_EXIT_FAILED, &reason) : run_job(settings, operands, n_operands);
     free(operands);
     json_decref(job);

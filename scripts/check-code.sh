@@ -15,6 +15,7 @@ allowed() {
 agent/guard/guard.c        removal_path     handed over before the fork, read by the guard alone
 agent/guard/guard.c        title           where argv lies; a process has one
 agent/guard/guard_loop.c   guard           the guard's only state, of fixed size: it never allocates
+agent/os/child_process.c home      where commands of the machine's owner run, for the process's life
 agent/os/trainer_user.c other       whom trainers run as, for the process's life
 common/channel/channel.c       shared_scratch  buffers that the channels of one thread share
 common/cli/log.c               log_state       level and format of the process's one log
