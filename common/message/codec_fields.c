@@ -242,6 +242,13 @@ FIELDS(metrics) = {
     LIST(metrics, 5, metrics, 0, MSG_METRICS_MAX, .part = &metric_layout),
 };
 
+#define ARTIFACT_PLACE TEXT(1, MSG_PLACE_MAX, is_line)
+FIELDS(artifact) = {
+    FIELD(artifact, 1, epoch, EPOCH),          FIELD(artifact, 2, state, ENUM),
+    FIELD(artifact, 3, place, ARTIFACT_PLACE), FIELD(artifact, 4, files, COUNTED_OR_0),
+    FIELD(artifact, 5, bytes, COUNTED_OR_0),   FIELD(artifact, 6, error, KNOWN_TEXT),
+};
+
 FIELDS(notice) = {
     FIELD(notice, 1, kind, ENUM),        FIELD(notice, 2, deadline_ms, DURATION, OR_UNSET),
     FIELD(notice, 3, withdrawn, FLAG),   FIELD(notice, 4, uncertain, FLAG),

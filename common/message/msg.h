@@ -189,6 +189,16 @@ struct msg_metrics {
     size_t n_metrics; /* number of metrics, at most MSG_METRICS_MAX */
 };
 
+/* ARTIFACT: state of the copy of the job's artifacts, which rank 0's trainer makes at its end; for
+ * display only. */
+struct msg_artifact {
+    uint64_t epoch;
+    enum tfe_artifact state;
+    const char *place;     /* where the files are or will be, without secrets */
+    uint64_t files, bytes; /* number of files and their size; 0 if not known yet */
+    const char *error;     /* of the last attempt; NULL if none failed */
+};
+
 /* NOTICE: this node is about to be taken away or, if withdrawn, stays after all. */
 struct msg_notice {
     enum tfe_notice kind;
@@ -788,6 +798,7 @@ const char *msg_rotation_name(enum tfe_rotation step);
 const char *msg_stream_name(enum tfe_stream stream);
 const char *msg_job_state_name(enum tfe_job_state state);
 const char *msg_standby_name(enum tfe_standby state);
+const char *msg_artifact_name(enum tfe_artifact state);
 const char *msg_out_name(enum tfe_out reason);
 const char *msg_event_level_name(enum tfe_event_level level);
 const char *msg_restart_policy_name(enum tfe_restart_policy policy);

@@ -31,6 +31,7 @@
     X(POOL, pool, 21, A)                                                                           \
     X(FREED, freed, 22, A)                                                                         \
     X(FETCH, fetch, 23, A)                                                                         \
+    X(ARTIFACT, artifact, 24, A)                                                                   \
     X(WELCOME, welcome, 32, S)                                                                     \
     X(RENEWED, renewed, 33, S)                                                                     \
     X(PREPARE, prepare, 34, S)                                                                     \
@@ -282,6 +283,14 @@ enum tfe_probe_result { TFE_PROBE_RESULTS(TFE_ENUMERATOR) };
     X(ENDING_START_FAILED, 4, "start_failed") /* aborted before its cluster was complete */
 
 enum tfe_ending { TFE_ENDINGS(TFE_ENUMERATOR) };
+
+/* State of the copy of a job's artifacts. */
+#define TFE_ARTIFACTS(X)                                                                           \
+    X(ARTIFACT_STORING, 1, "storing")                                                              \
+    X(ARTIFACT_STORED, 2, "stored")                                                                \
+    X(ARTIFACT_FAILED, 3, "failed") /* no further attempt follows */
+
+enum tfe_artifact { TFE_ARTIFACTS(TFE_ENUMERATOR) };
 
 /* Output stream of a trainer. */
 #define TFE_STREAMS(X)                                                                             \

@@ -22,6 +22,7 @@
 #define MSG_TOKEN_MAX 160u       /* characters of a token, as in token.h */
 #define MSG_AUDIT_ABOUT_MAX 256u /* bytes of an audit row's subject, including the NUL */
 #define MSG_METRICS_MAX 16u      /* metrics in one METRICS */
+#define MSG_PLACE_MAX 1023u      /* bytes of a place of artifacts */
 #define MSG_METRIC_NAME_MAX 32u  /* characters of a metric's name */
 #define MSG_EVENTS_MAX 1000u     /* rows in the response to one EVENTS */
 #define MSG_PIDS_MAX 64u         /* process ids in one PROCESSES, per kind */

@@ -397,6 +397,36 @@ static void handle_progress(struct reports *all, struct report *r, const struct 
     }
 }
 
+static void handle_artifact(struct reports *all, const struct report *r,
+                            const struct msg_artifact *a, const struct rdzv_node *place)
+{
+    const struct msg_event_row kinds[] = {
+        [ARTIFACT_STORING] = {.kind = "artifacts_storing",
+                              .level = a->error ? EVENT_WARN : EVENT_INFO},
+        [ARTIFACT_STORED] = {.kind = "artifacts_stored"},
+        [ARTIFACT_FAILED] = {.kind = "artifacts_not_stored", .level = EVENT_ERROR},
+    };
+    struct msg_event_row row = kinds[a->state];
+    const char *error = a->error ? a->error : "";
+    if (!place->has_rank || place->rank != 0 || a->epoch != place->epoch) {
+        return;
+    }
+    row.job = place->job;
+    row.epoch = a->epoch;
+    row.node = r->node.text;
+    row.name = r->name;
+    if (a->state == ARTIFACT_STORED) {
+        events_report(all->events, &row, "%llu %s, %.3g MB, at %s", (unsigned long long)a->files,
+                      a->files == 1 ? "file" : "files", (double)a->bytes / 1e6, a->place);
+    } else if (a->state == ARTIFACT_FAILED) {
+        events_report(all->events, &row, "not stored at %s: %s", a->place, error);
+    } else if (a->error) {
+        events_report(all->events, &row, "not stored yet at %s: %s", a->place, error);
+    } else {
+        events_report(all->events, &row, "storing at %s", a->place);
+    }
+}
+
 void reports_handle(struct reports *all, uint32_t session, struct report **at,
                     const struct tfe_msg *msg)
 {
@@ -422,6 +452,9 @@ void reports_handle(struct reports *all, uint32_t session, struct report **at,
         break;
     case MSG_METRICS:
         handle_metrics(all, r->job, &msg->u.metrics, &place);
+        break;
+    case MSG_ARTIFACT:
+        handle_artifact(all, r, &msg->u.artifact, &place);
         break;
     case MSG_PROGRESS:
         handle_progress(all, r, &msg->u.progress, &place);

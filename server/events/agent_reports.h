@@ -22,7 +22,7 @@ void reports_free(struct reports *all);
 /* True for messages that only this module handles, not the core. */
 static inline bool reports_is_only_handler(enum tfe_msg_type type)
 {
-    return type == MSG_MACHINE_STATS || type == MSG_METRICS;
+    return type == MSG_MACHINE_STATS || type == MSG_METRICS || type == MSG_ARTIFACT;
 }
 
 /* Handles a message of a session whose node the core knows: those of reports_is_only_handler,

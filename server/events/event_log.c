@@ -247,6 +247,18 @@ const struct msg_event_row *events_next(const struct events *e, const char *job,
     return low < e->n ? at(e, low) : NULL;
 }
 
+const struct msg_event_row *events_artifacts(const struct events *e, const char *job, uint32_t run)
+{
+    for (uint32_t i = e->n; i > 0; i--) {
+        const struct msg_event_row *row = at(e, i - 1);
+        if (row->run == run && strncmp(row->kind, "artifacts_", strlen("artifacts_")) == 0 &&
+            is_of(row, job)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
 bool events_has_after(const struct events *e, uint64_t after)
 {
     return after >= e->last_removed;

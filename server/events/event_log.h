@@ -45,6 +45,9 @@ const struct msg_event_row *events_add(struct events *e, const struct msg_event_
 void events_report(struct events *e, const struct msg_event_row *row, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Returns the newest event in memory about the artifacts of a job's run, borrowed until the next
+ * one is added, or NULL if there is none. */
+const struct msg_event_row *events_artifacts(const struct events *e, const char *job, uint32_t run);
 /* Returns the first event with a number above `after` (of job, unless NULL), borrowed until the
  * next one is added, or NULL if there is none. */
 const struct msg_event_row *events_next(const struct events *e, const char *job, uint64_t after);

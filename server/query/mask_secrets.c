@@ -48,6 +48,8 @@ int mask_job(json_t *job, bool shows_arguments)
     char url[MSG_WORD_MAX + sizeof("***") * 2];
     json_t *source = json_object_get(job, "source");
     const char *git = job_source(job, "git");
+    json_t *options = json_object_get(job, "options");
+    const char *artifacts = job_text(options, "artifacts");
     json_t *names = json_array();
     const char *name;
     json_t *value;
@@ -60,6 +62,14 @@ int mask_job(json_t *job, bool shows_arguments)
     if (git) {
         git_url_mask(url, sizeof(url), git);
         is_masked = json_object_set_new(source, "git", json_string(url)) == 0 && is_masked;
+    }
+    if (artifacts) {
+        git_url_mask(url, sizeof(url), artifacts);
+        is_masked = json_object_set_new(options, "artifacts", json_string(url)) == 0 && is_masked;
+    }
+    if (!shows_arguments && json_object_get(options, "artifacts-command")) {
+        is_masked =
+            json_object_set_new(options, "artifacts-command", json_string("…")) == 0 && is_masked;
     }
     if (!shows_arguments) {
         is_masked = mask_arguments(json_object_get(job, "command")) == 0 && is_masked;

@@ -8,9 +8,9 @@
 #include "common/base/error.h"
 
 /* Changes a canonical job (common/job/job_file.h) into what is shown of it. env becomes the list of
- * its names. The URL of a repository is masked (git_url_mask). Unless shows_arguments, the command
- * ends with the program or, behind Python, the script or module that it runs, and "…". Returns
- * TFE_ENOMEM. */
+ * its names. The URLs of repository and artifacts are masked (git_url_mask). Unless
+ * shows_arguments, the command ends with the program or, behind Python, the script or module that
+ * it runs, and "…". Returns TFE_ENOMEM. */
 int mask_job(json_t *job, bool shows_arguments) TFE_MUST_CHECK;
 
 #endif

@@ -1,9 +1,11 @@
 /* server/query/query_jobs.c: lists jobs and their nodes from the state of the core and the pool. */
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/id.h"
 #include "server/core/rdzv.h"
+#include "server/events/event_log.h"
 #include "server/jobs/job_registry.h"
 #include "server/query/record_source.h"
 #include "server/session.h"
@@ -27,6 +29,7 @@ struct status_rows {
     bool in_job;
     bool in_series;
     unsigned condition;   /* index of the next condition */
+    bool has_artifacts;   /* the condition of the artifacts was listed */
     struct tfe_id pooled; /* last pool node listed; "" before the first */
     char condition_name[16];
     char condition_reason[24];
@@ -151,6 +154,29 @@ static bool next_condition(struct status_rows *s, struct msg_condition_row *ret)
     return s->condition++ == 0;
 }
 
+/* Sets *ret to the condition that says where the artifacts of the run are, or why they are not
+ * stored. Returns false if it was listed, or if the events in memory have none of them. */
+static bool next_artifacts(struct status_rows *s, struct msg_condition_row *ret)
+{
+    struct msg_status_job job;
+    const struct msg_event_row *event = NULL;
+    if (!s->has_artifacts && registry_find(s->all, s->job.text, &s->texts, &job) == 0) {
+        event = events_artifacts(s->all->events, s->job.text, job.run);
+    }
+    s->has_artifacts = true;
+    if (!event) {
+        return false;
+    }
+    const bool is_stored = strcmp(event->kind, "artifacts_stored") == 0;
+    const char *reason = strcmp(event->kind, "artifacts_storing") == 0 ? "Storing" : "NotStored";
+    *ret = (struct msg_condition_row){.name = "Artifacts",
+                                      .status = is_stored,
+                                      .reason = is_stored ? "Stored" : reason,
+                                      .at = event->at,
+                                      .says = event->says};
+    return true;
+}
+
 /* Sets *ret to the next condition of the job or the next pool node that works for it. */
 static bool next_detail(struct status_rows *s, struct tfe_msg *ret)
 {
@@ -158,7 +184,7 @@ static bool next_detail(struct status_rows *s, struct tfe_msg *ret)
         return false;
     }
     ret->type = MSG_CONDITION_ROW;
-    if (next_condition(s, &ret->u.condition_row)) {
+    if (next_condition(s, &ret->u.condition_row) || next_artifacts(s, &ret->u.condition_row)) {
         return true;
     }
     ret->type = MSG_POOL_ROW;

@@ -31,6 +31,7 @@ VALUES(rotations, TFE_ROTATIONS);
 VALUES(streams, TFE_STREAMS);
 VALUES(standbys, TFE_STANDBYS);
 VALUES(outs, TFE_OUTS);
+VALUES(artifacts, TFE_ARTIFACTS);
 VALUES(event_levels, TFE_EVENT_LEVELS);
 
 static const struct {
@@ -43,6 +44,7 @@ static const struct {
     {&tfe__stream__descriptor, "STREAM_", streams, COUNT(streams)},
     {&tfe__standby__descriptor, "WARMTH_", standbys, COUNT(standbys)},
     {&tfe__out__descriptor, "OUT_", outs, COUNT(outs)},
+    {&tfe__artifact_state__descriptor, "ARTIFACT_STATE_", artifacts, COUNT(artifacts)},
     {&tfe__event_level__descriptor, "EVENT_", event_levels, COUNT(event_levels)},
     {&tfe__rotation__descriptor, "ROTATION_", rotations, COUNT(rotations)},
     {&tfe__cause__descriptor, "CAUSE_", causes, COUNT(causes)},

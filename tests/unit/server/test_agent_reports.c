@@ -158,6 +158,35 @@ TEST_IN(metrics, of_the_lowest_rank_count_and_anothers_once_that_is_silent)
     assert_loss(3, 5);
 }
 
+TEST_IN(artifacts, of_rank_0_in_its_epoch_become_an_event_and_others_are_ignored)
+{
+    struct tfe_msg msg = {.type = MSG_ARTIFACT,
+                          .u.artifact = {.epoch = 1,
+                                         .state = ARTIFACT_STORED,
+                                         .place = "s3://b/m",
+                                         .files = 3,
+                                         .bytes = 12400000}};
+    take(1, msg);
+    take(SPARE, msg);
+    assert_null(events_artifacts(events, "j", 1));
+    take(0, msg);
+    assert_string_equal(events_artifacts(events, "j", 1)->kind, "artifacts_stored");
+    assert_string_equal(newest_event(), "3 files, 12.4 MB, at s3://b/m");
+    msg.u.artifact.state = ARTIFACT_STORING;
+    msg.u.artifact.error = "no route";
+    take(0, msg);
+    assert_string_equal(newest_event(), "not stored yet at s3://b/m: no route");
+    assert_int_equal(events_artifacts(events, "j", 1)->level, EVENT_WARN);
+    msg.u.artifact.state = ARTIFACT_FAILED;
+    take(0, msg);
+    assert_string_equal(newest_event(), "not stored at s3://b/m: no route");
+    msg.u.artifact.epoch = 2;
+    take(0, msg);
+    assert_string_equal(newest_event(), "");
+    assert_null(events_artifacts(events, "j", 2));
+    assert_null(events_artifacts(events, "other", 1));
+}
+
 TEST_IN(metrics, come_at_most_once_a_second)
 {
     loss(0, 1, 1, 1);

@@ -54,6 +54,16 @@ TEST(masked, userinfo_and_query_of_a_url_are_hidden)
     }
 }
 
+TEST(masked, password_of_the_place_of_artifacts_and_the_command_are_hidden)
+{
+    const char *job =
+        "{'options':{'artifacts':'ftp://me:s3cr3t@host/m','artifacts-command':'cp s'}}";
+    assert_string_equal(masked(job, true), "{'options':{'artifacts':'ftp://***@host/m',"
+                                           "'artifacts-command':'cp s'},'env':[]}");
+    assert_non_null(strstr(masked(job, false), "'artifacts-command':'…'"));
+    assert_non_null(strstr(masked("{'options':{'artifacts':'/m'}}", true), "'artifacts':'/m'"));
+}
+
 TEST(masked, values_of_variables_are_hidden)
 {
     assert_string_equal(masked("{'env':{'A':'s3cr3t','B':''},'source':null}", true),
