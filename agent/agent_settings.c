@@ -379,6 +379,15 @@ static const struct option_spec specs[] = {
          "do not observe the script's checkpoints, steps and SIGTERM handler"),
     PARSE_FIELD("checkpoint-dir", checkpoint_dir, parse_checkpoint_dir, "DIR", NULL,
                 "directory in which the script saves TensorFlow checkpoints, to detect its saves"),
+    TEXT("artifacts", artifacts.uri, "URI", NULL,
+         "where rank 0's node copies $TFE_ARTIFACTS once its script has succeeded: a directory, "
+         "s3://, gs:// or az://"),
+    TEXT(
+        "artifacts-command", artifacts.command, "COMMAND", NULL,
+        "with --artifacts: command that sh runs to copy them, with the folder as its last argument "
+        "and TFE_ARTIFACTS_URI"),
+    TIME("artifacts-timeout", artifacts.timeout_ms, 1000, OPTION_DAY_MS, "30m",
+         "time in which a failed copy is tried again, with back-off; then the job fails"),
     PARSE_FIELD(
         "state-memory", state_memory, parse_state_memory, "SIZE", "auto",
         "maximum memory for snapshots of the trainers' state: bytes, or with K, M or G; auto: a "

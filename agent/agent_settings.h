@@ -11,6 +11,7 @@
 #include "agent/output/log_writer.h"
 #include "agent/output/output_show.h"
 #include "agent/preemption/notice_selection.h"
+#include "agent/trainer/environment.h"
 #include "agent/trainer/standby.h"
 #include "agent/trainer/watchdog.h"
 #include "common/cli/log.h"
@@ -64,6 +65,7 @@ struct agent_settings {
     const char *progress_regex; /* NULL to parse only lines that begin with "tfe: " */
     const char *checkpoint_dir; /* NULL to watch none */
     uint64_t state_memory;      /* limit for snapshots, see script_channel/state_memory.h */
+    struct artifacts_settings artifacts;
     struct watch_settings watch;
     struct standby_settings standby;
     struct log_writer_options logs; /* root is NULL if there are no log files */

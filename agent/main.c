@@ -137,6 +137,24 @@ static int check_trainer_user(const struct agent_settings *settings, const struc
                                   : 0;
 }
 
+/* Checks that a copy of artifacts is possible: the bootstrap makes it at the end of a script. */
+static int check_artifacts(const struct agent_settings *settings, const struct command *command,
+                           struct tfe_reason *reason)
+{
+    const struct artifacts_settings *artifacts = &settings->artifacts;
+    char path[PATH_MAX];
+    if (artifacts->command && !artifacts->uri) {
+        reason_set(reason, "--artifacts-command: requires --artifacts URI");
+    } else if (artifacts->uri && !command->is_python) {
+        reason_set(reason, "--artifacts: requires a Python script (a command can copy its files)");
+    } else if (artifacts->uri && !standby_bootstrap(path)) {
+        reason_set(reason, "--artifacts: tfe_bootstrap.py was not found beside the program");
+    } else {
+        return 0;
+    }
+    return TFE_EINVAL;
+}
+
 static int find_server(const struct agent_settings *settings, struct standalone *standalone,
                        struct join_info *ret, struct tfe_reason *reason)
 {
@@ -262,7 +280,8 @@ static int run_command(const struct agent_settings *settings, struct runner_opti
     if (has_proof) {
         guard_proof_make(&proof, settings->agent.job.text);
     }
-    if (check_trainer_user(settings, options->command, &reason)) {
+    if (check_trainer_user(settings, options->command, &reason) ||
+        check_artifacts(settings, options->command, &reason)) {
         code = fail(AGENT_EXIT_USAGE, &reason);
     } else if ((settings->standalone && standalone_new(settings, &options->standalone, &reason)) ||
                proc_become_subreaper(&reason) ||
@@ -409,6 +428,16 @@ static int run_assignment(struct agent_settings *settings, const struct handover
     return code;
 }
 
+/* For an agent in a trainer of another agent: variables of such a trainer that have the names of
+ * options but other values. */
+static void drop_outer_artifacts(void)
+{
+    if (getenv("TFE_EPOCH")) {
+        (void)unsetenv("TFE_ARTIFACTS");
+        (void)unsetenv("TFE_ARTIFACTS_COMMAND");
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct tfe_reason reason;
@@ -430,6 +459,7 @@ int main(int argc, char **argv)
     if (handover_read(&handover, &pool_fd, &reason)) {
         return fail(AGENT_EXIT_FAILED, &reason);
     }
+    drop_outer_artifacts();
     if (options_parse(&agent_options, argc, argv, &settings, &result, &operand, ignored,
                       sizeof(ignored), &reason)) {
         return fail(AGENT_EXIT_USAGE, &reason);

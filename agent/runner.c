@@ -87,6 +87,9 @@ struct runner {
     struct job_log log;
     struct event *import_timer;
     int64_t import_since_us;
+    /* the trainer of the job's rank 0 runs here and has not reported that its artifacts are stored
+     */
+    bool has_artifacts_due;
     bool over;
     int exit_code;
 };
@@ -265,6 +268,7 @@ static void execute_action(struct runner *r, const struct agent_action *action)
         report_begin(r->report, action->spawn.epoch, action->spawn.rank,
                      (uint32_t)action->spawn.n_rows);
         notice_watch_set_running(r->notices, true);
+        r->has_artifacts_due = r->options->settings->artifacts.uri && action->spawn.rank == 0;
         trainers_spawn(r->trainers, &action->spawn, r->start_us);
         return;
     case AGENT_SWEEP:
@@ -328,11 +332,28 @@ static void notify_report(struct runner *r, const struct agent_event *event)
     }
 }
 
-static void step(struct runner *r, const struct agent_event *event)
+/* Makes a failure of a success whose artifacts were not stored. Without this check, os._exit(0)
+ * in the script would be a success without them. */
+static void require_artifacts(const struct runner *r, struct agent_event *event)
 {
+    const struct msg_exited *end = &event->end;
+    if (event->type == AGENT_TRAINER_EXITED && r->has_artifacts_due && !r->log.is_sweeping &&
+        end->local_rank == 0 && end->code == 0 && end->signal == 0) {
+        event->end.code = 1;
+        event->end.tail =
+            "artifacts were not stored: the trainer's process ended with exit status 0 "
+            "before its script did (os._exit)";
+    }
+}
+
+static void step(struct runner *r, const struct agent_event *given)
+{
+    struct agent_event checked = *given;
+    const struct agent_event *event = &checked;
     r->log.is_preparing = r->hold_pending;
+    notify_scripts(r, event); /* reads what trainers have reported before their end */
+    require_artifacts(r, &checked);
     job_log_event(&r->log, event);
-    notify_scripts(r, event);
     if (event->type == AGENT_TRAINER_EXITED || event->type == AGENT_SWEPT) {
         log_serve_flush(r->serve); /* before the server learns of the end */
     }
@@ -407,11 +428,22 @@ static void on_script_progress(void *ctx, uint32_t local, bool has_trained,
                       .type = AGENT_PROGRESS, .now = clock_mono(), .progress = {local, *progress}});
 }
 
+static void on_artifact(struct runner *r, uint32_t local, const struct script_message *message)
+{
+    if (local == 0 && r->has_artifacts_due) {
+        r->has_artifacts_due = message->artifact != ARTIFACT_STORED;
+        watch_copies(trainers_watch(r->trainers), local);
+        report_artifact(r->report, message);
+    }
+}
+
 static void on_script_message(void *ctx, uint32_t local, const struct script_message *message)
 {
-    const struct runner *r = ctx;
+    struct runner *r = ctx;
     if (message->type == SCRIPT_PROGRESS) {
         report_metrics(r->report, local, message);
+    } else if (message->type == SCRIPT_ARTIFACT) {
+        on_artifact(r, local, message);
     } else if (message->type == SCRIPT_ENDS) {
         trainers_main_ended(r->trainers, local, message->code);
     } else if (message->remark == REMARK_STRATEGY_MADE) {
@@ -575,6 +607,7 @@ static int make_parts(struct runner *r)
                                                        .private_base = base,
                                                        .checkpoint_dir = s->checkpoint_dir,
                                                        .state_memory = s->state_memory,
+                                                       .has_artifacts = s->artifacts.uri != NULL,
                                                        .on_progress = on_script_progress,
                                                        .on_message = on_script_message,
                                                        .ctx = r});
@@ -594,7 +627,9 @@ static int make_parts(struct runner *r)
                         .node_id = r->config.node.text,
                         .socket = scripts_socket(r->scripts),
                         .preempt_file = scripts_preempt_file(r->scripts),
-                        .tmp_dir = scripts_tmp_dir(r->scripts)},
+                        .tmp_dir = scripts_tmp_dir(r->scripts),
+                        .artifacts_dir = scripts_artifacts_dir(r->scripts),
+                        .artifacts = &s->artifacts},
         .standby = &s->standby,
         .exit_grace_ms = r->config.exit_grace_ms,
         .require_cluster = r->config.spec.require_cluster,

@@ -83,6 +83,9 @@ struct report {
     struct tfe_mono active_at;   /* time of the last activity */
     bool is_idle;                /* idle state that was reported */
 
+    struct script_message artifact; /* last state of the copy of the artifacts; epoch 0 if none */
+    bool has_artifact;              /* it is unsent */
+
     struct script_message unsent_metrics; /* unsent metrics; epoch 0 if there are none */
     uint32_t metrics_local;
 };
@@ -360,6 +363,36 @@ void report_metrics(struct report *r, uint32_t local, const struct script_messag
     }
 }
 
+/* --- ARTIFACT --- */
+
+static void send_artifact(struct report *r)
+{
+    const struct script_message *m = &r->artifact;
+    const struct tfe_msg msg = {.type = MSG_ARTIFACT,
+                                .u.artifact = {.epoch = m->epoch,
+                                               .state = m->artifact,
+                                               .place = m->place,
+                                               .files = m->files,
+                                               .bytes = m->bytes,
+                                               .error = known(m->reason)}};
+    if (r->is_up && r->has_artifact) {
+        r->has_artifact = false;
+        r->options.send(r->options.ctx, &msg);
+    }
+}
+
+void report_artifact(struct report *r, const struct script_message *message)
+{
+    const struct script_message *last = &r->artifact;
+    const bool is_same =
+        last->epoch == message->epoch && last->artifact == message->artifact && !message->reason[0];
+    if (message->files <= MSG_NUMBER_MAX && message->bytes <= MSG_NUMBER_MAX && !is_same) {
+        r->artifact = *message;
+        r->has_artifact = true;
+        send_artifact(r);
+    }
+}
+
 /* --- lifetime --- */
 
 void report_up(struct report *r)
@@ -368,6 +401,7 @@ void report_up(struct report *r)
     r->sent = (struct msg_machine_stats){.standby = WARMTH_NONE};
     send_machine_info(r);
     send_machine_stats(r);
+    send_artifact(r);
     if (r->unsent_metrics.epoch != 0 && !evtimer_pending(r->metrics_due, NULL)) {
         (void)timer_after(r->metrics_due, 0);
     }

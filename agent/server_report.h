@@ -55,6 +55,9 @@ void report_end(struct report *r);
 void report_step(struct report *r, uint64_t step);
 /* Records metrics that a script has reported. */
 void report_metrics(struct report *r, uint32_t local, const struct script_message *message);
+/* Reports the state of the copy of the artifacts, which rank 0's trainer makes here. A state that
+ * is reported without a connection is sent with the next one. */
+void report_artifact(struct report *r, const struct script_message *message);
 /* Handles a change of the standbys. tensorflow is the imported version, or NULL. */
 void report_standby(struct report *r, const char *tensorflow);
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sodium.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/os/remove_tree.h"
@@ -32,14 +34,31 @@ static bool name_is_ours(const char *name)
            strspn(name + n, "0123456789abcdef") == NAME_DIGITS;
 }
 
+bool private_dir_keeps_artifacts(int dir, const char *name)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    (void)snprintf(path, sizeof path, "%s/" PRIVATE_DIR_ARTIFACTS "/" PRIVATE_DIR_NOT_STORED, name);
+    return fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           st.st_mtime + PRIVATE_DIR_KEPT_S > time(NULL);
+}
+
+/* Returns true for artifacts that must stay, and for an agent's directory with such artifacts. */
+static bool is_kept(int dir, const char *name)
+{
+    const bool is_agents = strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) == 0;
+    return (is_agents && private_dir_keeps_artifacts(dir, name)) ||
+           (strcmp(name, PRIVATE_DIR_ARTIFACTS) == 0 && private_dir_keeps_artifacts(dir, "."));
+}
+
 /* Removes the entries that agents create. Retries, because some file systems skip entries when a
  * directory changes during readdir. */
 static void empty(int fd, size_t *budget)
 {
     /* NAME_PREFIX: the directory of an agent that runs a pool's job */
     static const char *const prefixes[] = {
-        PRIVATE_DIR_GONE,   PRIVATE_DIR_TMP,     NAME_PREFIX,       PRIVATE_DIR_SOCKET,
-        PRIVATE_DIR_SERVER, PRIVATE_DIR_PREEMPT, PRIVATE_DIR_SCRIPT};
+        PRIVATE_DIR_GONE,   PRIVATE_DIR_TMP,     NAME_PREFIX,        PRIVATE_DIR_SOCKET,
+        PRIVATE_DIR_SERVER, PRIVATE_DIR_PREEMPT, PRIVATE_DIR_SCRIPT, PRIVATE_DIR_ARTIFACTS};
     bool is_empty = false;
     for (int i = 0; i < TRIES && !is_empty; i++) {
         DIR *entries = entries_open(fd, ".");
@@ -50,7 +69,7 @@ static void empty(int fd, size_t *budget)
             while (k < n && strncmp(entry->d_name, prefixes[k], strlen(prefixes[k])) != 0) {
                 k++;
             }
-            if (k < n) {
+            if (k < n && !is_kept(fd, entry->d_name)) {
                 (void)entries_remove(fd, entry->d_name, budget);
                 is_empty = false;
             }

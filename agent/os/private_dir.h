@@ -11,9 +11,13 @@
 /* Entries of the directory. Any other entry prevents its removal. */
 #define PRIVATE_DIR_SOCKET "agent"
 #define PRIVATE_DIR_PREEMPT "preempt"
-#define PRIVATE_DIR_SCRIPT "script-" /* followed by a process id */
-#define PRIVATE_DIR_SERVER "server"  /* subdirectory with the files of a private server */
-#define PRIVATE_DIR_TMP "tmp"        /* subdirectory that trainers use as $TMPDIR */
+#define PRIVATE_DIR_SCRIPT "script-"      /* followed by a process id */
+#define PRIVATE_DIR_SERVER "server"       /* subdirectory with the files of a private server */
+#define PRIVATE_DIR_TMP "tmp"             /* subdirectory that trainers use as $TMPDIR */
+#define PRIVATE_DIR_ARTIFACTS "artifacts" /* subdirectory that is $TFE_ARTIFACTS */
+/* file in $TFE_ARTIFACTS: its files could not be stored, so they stay for PRIVATE_DIR_KEPT_S */
+#define PRIVATE_DIR_NOT_STORED ".not-stored"
+#define PRIVATE_DIR_KEPT_S (7 * 86400)
 /* followed by a number: temporary files of trainers that have ended */
 #define PRIVATE_DIR_GONE "gone-"
 
@@ -43,11 +47,16 @@ int private_dir_new(const char *base, struct private_dir *ret,
 /* Removes directories of this user's dead agents from each private_dir_base. */
 void private_dir_clean_up(void);
 
+/* Returns true if the directory `name` in `dir` (an agent's private directory; "." for `dir`
+ * itself) has artifacts that must stay. */
+bool private_dir_keeps_artifacts(int dir, const char *name);
+
 /* Removes files whose names begin with prefix, among the first 4,096 entries: trainers can create
  * any number. Does nothing without a directory. */
 void private_dir_clear(const struct private_dir *dir, const char *prefix);
 
-/* Removes the directory and the known entries in it. Does nothing if fd is -1. */
+/* Removes the directory and the known entries in it, except artifacts that were not stored. Does
+ * nothing if fd is -1. */
 void private_dir_done(struct private_dir *dir);
 
 /* Removes the directory of another process of this user, as private_dir_done does. Returns

@@ -27,8 +27,8 @@ struct handover_mount {
     uint64_t dev, ino; /* as in stat(2) */
 };
 
-/* The job's files, --path, the checkpoint directory and the log directory. */
-#define HANDOVER_MOUNTS_MAX 4
+/* The job's files, --path, and the directories of checkpoints, artifacts and logs. */
+#define HANDOVER_MOUNTS_MAX 5
 
 struct handover {
     uint64_t assignment;

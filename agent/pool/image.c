@@ -174,8 +174,11 @@ static void add_shared(struct run *run, const struct agent_settings *settings, c
                        const struct scratch *scratch, struct handover *handover)
 {
     const char *source = job_source(job, "path");
-    const char *own = job_text(json_object_get(job, "options"), "checkpoint-dir");
+    const json_t *options = json_object_get(job, "options");
+    const char *own = job_text(options, "checkpoint-dir");
     const char *checkpoints = own ? own : settings->checkpoint_dir;
+    const char *artifacts = job_text(options, "artifacts");
+    artifacts = artifacts ? artifacts : settings->artifacts.uri;
     const char *logs = settings->logs.root;
     share(run, scratch_base(scratch), handover);
     if (is_absolute(source)) {
@@ -184,10 +187,15 @@ static void add_shared(struct run *run, const struct agent_settings *settings, c
     if (is_absolute(checkpoints) && !(source && strcmp(source, checkpoints) == 0)) {
         share(run, checkpoints, handover);
     }
+    if (is_absolute(artifacts) && !(source && strcmp(source, artifacts) == 0) &&
+        !(checkpoints && strcmp(checkpoints, artifacts) == 0)) {
+        share(run, artifacts, handover); /* it must exist: in the container it would be lost */
+    }
     struct found found;
     if (is_absolute(logs) && find(logs, &found) && found.is_writable && is_plain(logs) &&
         is_plain(found.path) && !(source && strcmp(source, logs) == 0) &&
-        !(checkpoints && strcmp(checkpoints, logs) == 0)) {
+        !(checkpoints && strcmp(checkpoints, logs) == 0) &&
+        !(artifacts && strcmp(artifacts, logs) == 0)) {
         mount_found(run, &found, logs, handover);
         handover->has_logs = true;
     } else if (logs) {

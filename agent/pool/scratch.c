@@ -150,7 +150,8 @@ int scratch_fd(const struct scratch *s)
 static void entry_remove(int dir, const char *name)
 {
     size_t all = SIZE_MAX;
-    if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+    if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+        !private_dir_keeps_artifacts(dir, name)) {
         (void)entries_remove(dir, name, &all);
     }
 }

@@ -26,9 +26,9 @@ const char *scratch_base(const struct scratch *s);
  * not treated as stale. */
 int scratch_fd(const struct scratch *s);
 
-/* Removes the contents of the directory, the directories of killed agents, and shared memory
- * (POSIX and System V) of the trainers' user that is new and not in use. Call it in a separate
- * process: it may take long and switches to the trainers' user. */
+/* Removes the contents of the directory except artifacts that were not stored, the directories of
+ * killed agents, and shared memory (POSIX and System V) of the trainers' user that is new and not
+ * in use. Call it in a separate process: it may take long and switches to the trainers' user. */
 void scratch_clear(const struct scratch *s);
 
 /* Removes the directory with its contents. Accepts NULL. */

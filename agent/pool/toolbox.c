@@ -114,6 +114,8 @@ static void add_scripts(struct toolbox *t)
         add_file(t, path, name_of(path));
         (void)snprintf(strrchr(path, '/'), sizeof "/tfe_hooks.py", "/tfe_hooks.py");
         add_file(t, path, name_of(path));
+        (void)snprintf(strrchr(path, '/'), sizeof "/tfe_artifacts.py", "/tfe_artifacts.py");
+        add_file(t, path, name_of(path));
     }
 }
 

@@ -1,6 +1,6 @@
 /* agent/pool/toolbox.h: copies this program with everything it needs into one directory, so that
- * it runs in any image: dynamic loader, libraries, tfe_bootstrap.py and tfe_hooks.py. The loader's
- * copy reads no ld.so.preload, so that no code of the image is loaded into the program. */
+ * it runs in any image: dynamic loader, libraries, tfe_bootstrap.py and the files beside it. The
+ * loader's copy reads no ld.so.preload, so that no code of the image is loaded into the program. */
 #ifndef TFE_AGENT_POOL_TOOLBOX_H
 #define TFE_AGENT_POOL_TOOLBOX_H
 

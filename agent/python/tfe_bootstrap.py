@@ -278,22 +278,27 @@ def check_untouched():
             raise Cold(f"importing its modules opens {target}")
 
 
-def hooks_install():
-    """Loads tfe_hooks.py as a module that cannot be found by its name. Scripts run without it, too.
-    """
+def module_load(name):
+    """Loads a file beside this one as a module that cannot be found by its name."""
     import importlib.util
-    spec = importlib.util.spec_from_file_location("tfe_hooks", os.path.join(os.path.dirname(__file__), "tfe_hooks.py"))
+    spec = importlib.util.spec_from_file_location(name, os.path.join(os.path.dirname(__file__), name + ".py"))
     module = importlib.util.module_from_spec(spec)
     sys.dont_write_bytecode, kept = True, sys.dont_write_bytecode
     try:
         spec.loader.exec_module(module)
-        hooks = module.Hooks()
+        return module
+    finally:
+        sys.dont_write_bytecode = kept
+
+
+def hooks_install():
+    """Loads tfe_hooks.py. Scripts run without it, too."""
+    try:
+        hooks = module_load("tfe_hooks").Hooks()
         hooks.install()
         return hooks
     except Exception:
         return None
-    finally:
-        sys.dont_write_bytecode = kept
 
 
 def ours_import(importlib, names):
@@ -507,6 +512,25 @@ def exit_status(error):
     return error.code & 255 if isinstance(error.code, int) else 1
 
 
+class End:
+    """What follows the script's main thread: the copy of its artifacts, and the report to the agent."""
+
+    def __init__(self, hooks):
+        self.hooks, self.pid = hooks, os.getpid()
+        self.given = {name: value for name, value in os.environ.items() if name.startswith("TFE_")}
+        self.given["directory"] = os.getcwd()
+
+    def come(self, status):
+        """Raises SystemExit if the script has succeeded and its artifacts were not stored."""
+        code = status
+        if status == 0 and "TFE_ARTIFACTS_URI" in self.given and os.getpid() == self.pid:
+            code = module_load("tfe_artifacts").store(self.given)
+        if self.hooks:
+            self.hooks.quietly("ends", self.hooks.ends, code)
+        if code != status:
+            raise SystemExit(code)
+
+
 def path_first(script, is_module):
     """Returns sys.path[0] as the interpreter sets it, in a list; empty in safe-path mode."""
     if getattr(sys.flags, "safe_path", False) or sys.flags.isolated:
@@ -567,15 +591,14 @@ def main():
     sys.modules.pop("tfe_bootstrap", None)
     if hooks:
         hooks.quietly("begin", hooks.begin)
+    end = End(hooks)
     try:
         run_module(script) if is_module else run_script(script)
     except BaseException as error:
-        if hooks:
-            hooks.quietly("ends", hooks.ends, exit_status(error))
+        end.come(exit_status(error))
         own_frames_hide(error)
         raise
-    if hooks:
-        hooks.quietly("ends", hooks.ends, 0)
+    end.come(0)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/text/escape.h"
+
 /* Returns false if the type is unknown. */
 static bool read_word(const char *type, enum script_message_type *ret)
 {
@@ -17,7 +19,8 @@ static bool read_word(const char *type, enum script_message_type *ret)
                                         [SCRIPT_HANDLER] = "handler",
                                         [SCRIPT_REMARK] = "remark",
                                         [SCRIPT_KEPT] = "kept",
-                                        [SCRIPT_ENDS] = "ends"};
+                                        [SCRIPT_ENDS] = "ends",
+                                        [SCRIPT_ARTIFACT] = "artifact"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(type, words[i]) == 0) {
             *ret = (enum script_message_type)i;
@@ -39,6 +42,16 @@ static enum script_remark read_remark(const char *what)
         }
     }
     return REMARK_UNKNOWN;
+}
+
+/* Returns 0 for an unknown word. */
+static enum tfe_artifact read_artifact(const char *state)
+{
+    enum tfe_artifact i = ARTIFACT_FAILED;
+    while (i > 0 && strcmp(msg_artifact_name(i), state) != 0) {
+        i--;
+    }
+    return i;
 }
 
 void script_metrics_add(struct script_metrics *m, const char *name, double value)
@@ -99,6 +112,9 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     int handles = 0;
     const char *what = "";
     const char *why_not = "";
+    const char *state = "";
+    const char *place = "";
+    json_int_t files = 0;
     const char *path;
     size_t path_n = 0;
     int rc = json_unpack_ex(object, reason, 0, "{s:I,s:I}", "epoch", &epoch, "rank", &rank);
@@ -123,6 +139,10 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     } else if (rc == 0 && m->type == SCRIPT_ENDS) {
         rc = json_unpack_ex(object, reason, 0, "{s?I}", "code", &code);
     }
+    if (rc == 0 && m->type == SCRIPT_ARTIFACT) {
+        rc = json_unpack_ex(object, reason, 0, "{s:s,s:s,s:I,s:I,s?s}", "state", &state, "place",
+                            &place, "files", &files, "bytes", &bytes, "why", &why_not);
+    }
     bool has_step = m->type == SCRIPT_PROGRESS || m->type == SCRIPT_KEPT ||
                     (m->type == SCRIPT_CHECKPOINT && json_object_get(object, "step"));
     step = has_step ? step : 0;
@@ -130,8 +150,8 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
         return TFE_EINVAL;
     }
     if (epoch < 0 || rank < 0 || rank > UINT32_MAX || pid < 1 || pid > INT32_MAX || step < 0 ||
-        samples < 0 || total < 0 || answers < 0 || bytes < 0 || code < 0 || code > 255 ||
-        path_n > SCRIPT_PATH_MAX) {
+        samples < 0 || total < 0 || answers < 0 || bytes < 0 || files < 0 || code < 0 ||
+        code > 255 || path_n > SCRIPT_PATH_MAX) {
         snprintf(reason->text, sizeof(reason->text), "a number or a path is out of range");
         return TFE_EINVAL;
     }
@@ -156,7 +176,14 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     m->bytes = (uint64_t)bytes;
     m->code = (uint32_t)code;
     m->remark = read_remark(what);
-    snprintf(m->reason, sizeof m->reason, "%s", why_not);
+    m->artifact = read_artifact(state);
+    m->files = (uint64_t)files;
+    (void)escape_text(place, m->place, sizeof m->place);
+    (void)escape_text(why_not, m->reason, sizeof m->reason);
+    if (m->type == SCRIPT_ARTIFACT && (!m->artifact || !m->place[0])) {
+        snprintf(reason->text, sizeof(reason->text), "no valid state or place of artifacts");
+        return TFE_EINVAL;
+    }
     return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "common/base/error.h"
+#include "common/message/msg.h"
 #include "common/text/reason.h"
 
 /* Fits a checkpoint's path (PATH_MAX), even with JSON escapes. */
@@ -40,7 +41,8 @@ enum script_message_type {
     SCRIPT_HANDLER,
     SCRIPT_REMARK,
     SCRIPT_KEPT,
-    SCRIPT_ENDS
+    SCRIPT_ENDS,
+    SCRIPT_ARTIFACT
 };
 
 /* Remarks that only the hooks in a script send (agent/python/tfe_hooks.py). */
@@ -52,6 +54,7 @@ enum script_remark {
     REMARK_IMPORTED /* reason: the module */
 };
 #define SCRIPT_REASON_MAX 240
+#define SCRIPT_PLACE_MAX MSG_PLACE_MAX /* maximum length of the place of artifacts */
 
 struct script_message {
     enum script_message_type type;
@@ -73,7 +76,10 @@ struct script_message {
     uint32_t code;                 /* ENDS: exit status of the script */
     uint64_t bytes;                /* MEMORY: minimum number of bytes; 0 for the existing memory */
     enum script_remark remark;     /* REMARK */
-    char reason[SCRIPT_REASON_MAX + 1];
+    enum tfe_artifact artifact;    /* ARTIFACT: state of the copy; bytes and files are its size */
+    uint64_t files;
+    char place[SCRIPT_PLACE_MAX + 1];   /* ARTIFACT: where the files are or will be, escaped */
+    char reason[SCRIPT_REASON_MAX + 1]; /* REMARK; ARTIFACT: error of an attempt; escaped */
 };
 
 /* Parses a datagram strictly: one object, no duplicate members, known numbers non-negative

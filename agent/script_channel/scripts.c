@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/os/private_dir.h"
@@ -22,7 +23,6 @@
 #include "common/base/timer.h"
 #include "common/cli/log.h"
 #include "common/message/msg.h"
-#include "common/text/escape.h"
 
 /* Limits the share of the event loop that a busy script can use: after MESSAGES_PER_EVENT datagrams
  * reading pauses. Senders retry while the socket is full. */
@@ -75,6 +75,7 @@ struct scripts {
     struct scripts_options options;
     struct private_dir dir;
     char socket_path[PATH_BYTES], preempt_path[PATH_BYTES], tmp_path[PATH_BYTES];
+    char artifacts_path[PATH_BYTES]; /* "" if there is none */
     struct trainer_tmp *tmp;
     int fd;
     struct event *readable, *pause, *retry;
@@ -324,8 +325,7 @@ static void handle_checkpoint(struct scripts *s, uint32_t local, const struct sc
 static void handle_remark(struct scripts *s, uint32_t local, const struct script_message *m)
 {
     if (m->remark == REMARK_HOOK_FAILED) {
-        char shown[SCRIPT_REASON_MAX + 1];
-        log_debug("hook_failed", LOG_S("reason", escape_text(m->reason, shown, sizeof shown)));
+        log_debug("hook_failed", LOG_S("reason", m->reason));
     } else if (m->remark == REMARK_STRATEGY_MADE || m->remark == REMARK_IMPORTED) {
         forward(s, local, m);
     } else if (m->remark == REMARK_KERAS3_FIT && !s->epoch.keras3_logged) {
@@ -378,6 +378,9 @@ static void handle_message(struct scripts *s, const struct script_message *m, pi
     case SCRIPT_ENDS:
         s->epoch.scripts[local].ends = s->epoch.scripts[local].ends || m->code == 0;
         mark_changed(s, local);
+        forward(s, local, m);
+        return;
+    case SCRIPT_ARTIFACT:
         forward(s, local, m);
         return;
     }
@@ -585,12 +588,36 @@ const char *scripts_tmp_dir(const struct scripts *s)
     return s->fd < 0 || getenv("TMPDIR") ? NULL : s->tmp_path;
 }
 
+const char *scripts_artifacts_dir(const struct scripts *s)
+{
+    return s->fd < 0 || !s->artifacts_path[0] ? NULL : s->artifacts_path;
+}
+
 const char *scripts_preempt_file(const struct scripts *s)
 {
     return s->fd < 0 ? NULL : s->preempt_path;
 }
 
 /* --- creation and destruction --- */
+
+/* Creates the directory for artifacts. Returns TFE_ESYS with reason set. */
+static int make_artifacts_dir(struct scripts *s, struct tfe_reason *reason)
+{
+    int fd = -1;
+    if (mkdirat(s->dir.fd, PRIVATE_DIR_ARTIFACTS, 0700) == 0) {
+        fd = openat(s->dir.fd, PRIVATE_DIR_ARTIFACTS,
+                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    int rc = fd < 0 ? TFE_ESYS : trainer_user_give(fd);
+    if (rc) {
+        reason_errno(reason, "create %s/" PRIVATE_DIR_ARTIFACTS, s->dir.path);
+    } else {
+        snprintf(s->artifacts_path, sizeof s->artifacts_path, "%s/" PRIVATE_DIR_ARTIFACTS,
+                 s->dir.path);
+    }
+    fd_close(&fd);
+    return rc;
+}
 
 /* Creates the directory and the socket. Returns TFE_ESYS or TFE_ETOOBIG with reason set. */
 static int open_socket(struct scripts *s, struct tfe_reason *reason)
@@ -605,6 +632,10 @@ static int open_socket(struct scripts *s, struct tfe_reason *reason)
     s->fd = script_socket_open(s->socket_path);
     if (s->fd < 0 || trainer_user_give(s->dir.fd)) {
         reason_errno(reason, "bind %s", s->socket_path);
+        fd_close(&s->fd);
+        return TFE_ESYS;
+    }
+    if (s->options.has_artifacts && make_artifacts_dir(s, reason)) {
         fd_close(&s->fd);
         return TFE_ESYS;
     }

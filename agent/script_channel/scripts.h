@@ -24,7 +24,8 @@ typedef void scripts_progress_fn(void *ctx, uint32_t local, bool has_trained,
 /* Passes on a message of a script, borrowed for the call:
  * - PROGRESS with samples, total or metrics; its step is the last known one if it has none
  * - ENDS: the main thread of the script has ended, and the process will exit with this status
- * - REMARK about a distribution strategy or about a module imported after the start */
+ * - REMARK about a distribution strategy or about a module imported after the start
+ * - ARTIFACT: state of the copy of the artifacts */
 typedef void scripts_message_fn(void *ctx, uint32_t local, const struct script_message *message);
 
 /* Options of a channel. Pointers except base and ctx are borrowed for the call. */
@@ -35,6 +36,7 @@ struct scripts_options {
     const char *private_base;
     const char *checkpoint_dir; /* TensorFlow checkpoint directory to watch, or NULL */
     uint64_t state_memory;      /* limit for snapshots, see state_memory.h */
+    bool has_artifacts;         /* create the directory for artifacts */
     scripts_progress_fn *on_progress;
     scripts_message_fn *on_message; /* NULL if not needed */
     void *ctx;
@@ -55,6 +57,10 @@ const char *scripts_preempt_file(const struct scripts *s);
  * Files that trainers leave there are removed after their end, by the agent or the guard:
  * TensorFlow leaves one file per rewritten function when it is killed. */
 const char *scripts_tmp_dir(const struct scripts *s);
+
+/* Returns $TFE_ARTIFACTS, a directory that lasts as long as the agent; NULL without has_artifacts
+ * or without a channel. */
+const char *scripts_artifacts_dir(const struct scripts *s);
 
 /* Prepares for the trainers of an epoch; rank is that of the first trainer. */
 void scripts_begin(struct scripts *s, uint64_t epoch, uint32_t rank);

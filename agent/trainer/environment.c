@@ -87,7 +87,7 @@ static const char *const coordinates[] = {
     "MASTER_ADDR",
     "MASTER_PORT",
 };
-#define OWN_MAX 40
+#define OWN_MAX 44
 /* TFE_SET_NAME=value sets NAME=value for trainers but not for the agent itself. */
 #define SET_PREFIX "TFE_SET_"
 
@@ -325,6 +325,24 @@ static void list_add_frameworks(struct list *list, const struct trainer_place *p
     }
 }
 
+/* Adds the directory for every trainer, because all run the same script, and the rest only for the
+ * job's rank 0, whose bootstrap copies it. */
+static void list_add_artifacts(struct list *list, const struct trainer_place *place)
+{
+    const struct artifacts_settings *artifacts = place->artifacts;
+    if (!place->artifacts_dir) {
+        return;
+    }
+    list_add(list, "TFE_ARTIFACTS=%s", place->artifacts_dir);
+    if (place->local_rank == 0 && place->node->rank == 0) {
+        list_add(list, "TFE_ARTIFACTS_URI=%s", artifacts->uri);
+        list_add(list, "TFE_ARTIFACTS_TIMEOUT_MS=%" PRIu32, artifacts->timeout_ms);
+        if (artifacts->command) {
+            list_add(list, "TFE_ARTIFACTS_COMMAND=%s", artifacts->command);
+        }
+    }
+}
+
 static void list_add_place(struct list *list, const struct trainer_place *place)
 {
     const struct agent_place *node = place->node;
@@ -347,6 +365,7 @@ static void list_add_place(struct list *list, const struct trainer_place *place)
     if (place->tmp_dir) {
         list_add(list, "TMPDIR=%s", place->tmp_dir);
     }
+    list_add_artifacts(list, place);
     list_add(list, "RANK=%" PRIu32, rank);
     list_add(list, "LOCAL_RANK=%" PRIu32, place->local_rank);
     list_add(list, "WORLD_SIZE=%zu", node->n_rows);

@@ -396,7 +396,7 @@ int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *
     bool has_one = standby->state != STANDBY_NONE && !standby->is_ending;
     bool can_hand_over = has_one;
     if (standby->state == STANDBY_NONE && s->bootstrap[0] &&
-        (!s->options.settings->no_hooks || is_too_long(spec))) {
+        (!s->options.settings->no_hooks || s->options.has_end || is_too_long(spec))) {
         can_hand_over = bootstrap_spawn(s, local, "cold", BOOTSTRAP_NEW) == 0;
     }
     if (!can_hand_over) {

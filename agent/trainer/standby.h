@@ -41,6 +41,7 @@ struct standbys_options {
     const struct command *command;
     const struct standby_settings *settings;
     uint32_t nproc;
+    bool has_end; /* start each trainer through the bootstrap, which copies artifacts at the end */
     /* Reports that the warm standby of a trainer is pid and has imported this version of
      * TensorFlow (NULL if unknown); pid 0 means that it is gone. */
     void (*changed)(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow);
@@ -87,7 +88,8 @@ enum tfe_standby standbys_state(const struct standbys *s);
 bool standbys_are_settled(const struct standbys *s);
 
 /* Starts a trainer in slot `local`: in its standby if there is one; through a new bootstrap if
- * hooks are enabled or an environment string is too long for execve(2); otherwise directly.
+ * hooks or artifacts are enabled or an environment string is too long for execve(2); otherwise
+ * directly.
  * *ret_how is "standby", "bootstrap" or "exec". Errors as for guard_link_spawn. */
 int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *spec, int stdout_fd,
                    int stderr_fd, const char **ret_how) TFE_MUST_CHECK;

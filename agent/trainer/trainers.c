@@ -609,6 +609,7 @@ struct trainers *trainers_new(const struct trainers_options *options)
                                               .command = options->command,
                                               .settings = options->standby,
                                               .nproc = options->nproc,
+                                              .has_end = options->environment.artifacts_dir,
                                               .changed = on_standby_changed,
                                               .settled = on_standbys_settled,
                                               .ctx = t};

@@ -481,6 +481,12 @@ void watch_stepped(struct watch *w, uint32_t local)
     schedule_alone_check(w);
 }
 
+void watch_copies(struct watch *w, uint32_t local)
+{
+    w->whole = true; /* the script has ended, so it waits for no peer */
+    w->trainers[local].active_at = clock_mono();
+}
+
 /* Restarts the start timeout: from now on the trainer waits for its peers. */
 void watch_listens(struct watch *w, uint32_t local)
 {

@@ -45,6 +45,9 @@ void watch_begin(struct watch *w, const struct agent_place *place);
 void watch_spawned(struct watch *w, uint32_t local, pid_t pid);
 /* Handles a step reported by a trainer. */
 void watch_stepped(struct watch *w, uint32_t local);
+/* Handles a report that a trainer copies its artifacts: it is active although it reports no step.
+ */
+void watch_copies(struct watch *w, uint32_t local);
 /* Handles a new distribution strategy. A strategy that uses the cluster has connected
  * to rank 0 by then. */
 void watch_strategy_made(struct watch *w, uint32_t local);

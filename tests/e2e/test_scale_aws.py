@@ -1,5 +1,7 @@
-"""scale_out.py for AWS against moto, a mock of the AWS API, with AWS's own command-line tool."""
+"""scale_out.py for AWS, and artifacts in S3, against moto, a mock of the AWS API, with AWS's own command-line tool."""
 
+import hashlib
+import json
 import os
 import socket
 import subprocess
@@ -7,6 +9,7 @@ import sys
 
 import pytest
 
+from agents import fleet  # noqa: F401 (fleet is a fixture)
 from conftest import ROOT, wait_until
 from pooled import Waiting, order, spec
 from programs import program
@@ -69,3 +72,19 @@ def test_a_group_grows_by_what_jobs_lack_and_no_further(server, aws, tmp_path, s
     finally:
         scale_out.kill()
         scale_out.wait()
+
+
+def test_artifacts_are_in_the_bucket_when_the_job_has_succeeded(server, fleet, aws, tmp_path):
+    """The first attempts fail, because the bucket is made only after them."""
+    server()
+    script = tmp_path / "script.py"
+    script.write_text("import os\nfor name in 'ab': open(os.environ['TFE_ARTIFACTS'] + '/' + name, 'w').write(name)\n")
+    agent = fleet.start("--artifacts=s3://models/mnist", command=[str(script)], env={**os.environ, **aws.env})
+    wait_until(lambda: "NoSuchBucket" in agent.stdout() + agent.stderr(), deadline=60, what="a failed attempt")
+    aws("s3", "mb", "s3://models")
+    assert agent.wait(120) == 0
+    names = aws("s3api", "list-objects-v2", "--bucket=models", "--query=Contents[].Key").split()
+    (version,) = {name.split("/")[1] for name in names}
+    assert names == [f"mnist/{version}/{name}" for name in ("a", "b", "tfe-manifest.json")]
+    manifest = json.loads(aws("s3", "cp", f"s3://models/mnist/{version}/tfe-manifest.json", "-"))
+    assert [one["sha256"] for one in manifest["files"]] == [hashlib.sha256(name).hexdigest() for name in (b"a", b"b")]

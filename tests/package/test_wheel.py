@@ -26,7 +26,8 @@ def test_wheel_has_programs_pages_and_package(wheel):
         for name in PROGRAMS:
             assert archive.getinfo(f"{data}/scripts/{name}").external_attr >> 16 & 0o111
         for path in ("man/man1/tfe-agent.1", "man/man8/tfe-rdzv.8", "man/man1/tfe-ctl.1", "man/man8/tfe-web.8",
-                     "tfe/python/tfe_bootstrap.py", "tfe/python/tfe_hooks.py", "tfe/monitoring/alerts.yml"):
+                     "tfe/python/tfe_bootstrap.py", "tfe/python/tfe_hooks.py", "tfe/python/tfe_artifacts.py",
+                     "tfe/monitoring/alerts.yml"):
             assert f"{data}/data/share/{path}" in names
         assert {f"tfe/{path.name}" for path in (ROOT / "agent/python/tfe").glob("*.py")} <= names
         assert not [name for name in names if name.endswith(".service") or "/share/tfe/python/tfe/" in name]

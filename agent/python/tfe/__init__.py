@@ -7,6 +7,7 @@
     if tfe.stop_requested():                  # the cluster is about to end
         path = save_a_checkpoint()
         tfe.checkpoint_saved(step, path)
+    tfe.artifact("model.keras")               # stored once the job has succeeded
 
 TensorFlow, Keras and JAX are imported at the first use of a function that needs them.
 """
@@ -19,6 +20,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Mapping, Optional, SupportsFloat, SupportsIndex, SupportsInt, Union
 
+from ._artifact import artifact
 from ._channel import channel as _channel_now
 from ._directory import StaleEpochError, newest as newest_checkpoint
 from ._position import epoch, has_agent, rank, restart_count, role, role_index, world_size
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from .checkpoint import Checkpointer, CheckpointManager, new_checkpoints
     from .distribute import coordinator, serve, strategy
 
-__all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "checkpoint_saved", "coordinator", "data", "epoch", "has_agent",
+__all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "artifact", "checkpoint_saved", "coordinator", "data", "epoch", "has_agent",
            "jax", "keras", "new_checkpoints", "newest_checkpoint", "progress", "rank", "restart_count", "role", "role_index", "serve",
            "stop_requested", "strategy", "wait_for_end", "world_size"]
 

@@ -103,6 +103,25 @@ TEST(environment, a_trainer_finds_its_place)
 
 #define NONE "(none)"
 
+TEST(environment, only_rank_0_knows_where_artifacts_go)
+{
+    const struct artifacts_settings artifacts = {"s3://b/m", "copy", 1500};
+    const char *const base[] = {"TFE_ARTIFACTS=s3://secret", NULL};
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        struct seat seat;
+        char **env;
+        seat_of(&seat, rank);
+        seat.place.artifacts = &artifacts;
+        seat.place.artifacts_dir = "/tmp/a";
+        assert_int_equal(environment_new(base, &seat.place, &env), 0);
+        assert_string_equal(value_of(env, "TFE_ARTIFACTS"), "/tmp/a");
+        assert_int_equal(value_of(env, "TFE_ARTIFACTS_URI") != NULL, rank == 0);
+        assert_int_equal(value_of(env, "TFE_ARTIFACTS_COMMAND") != NULL, rank == 0);
+        assert_int_equal(value_of(env, "TFE_ARTIFACTS_TIMEOUT_MS") != NULL, rank == 0);
+        environment_free(env);
+    }
+}
+
 TEST(environment, options_stay_with_the_agent_and_the_user_may_set_the_rest)
 {
     static const struct {

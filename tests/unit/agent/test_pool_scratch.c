@@ -130,6 +130,25 @@ TEST_IN(scratch, is_an_empty_directory_that_goes_with_all_that_is_in_it)
     assert_int_not_equal(access(kept, F_OK), 0);
 }
 
+TEST_IN(scratch, leaves_artifacts_of_its_agent_that_were_not_stored)
+{
+    char inner[256];
+    make(false);
+    (void)snprintf(inner, sizeof inner, "%s/tfe-agent-0123456789abcdef", scratch_base(scratch));
+    assert_int_equal(mkdir(inner, 0700), 0);
+    assert_int_equal(mkdir(folder_path(inner, "artifacts"), 0700), 0);
+    folder_write(folder_path(inner, "artifacts/.not-stored"), "");
+    folder_write(folder_path(inner, "artifacts/model"), "m");
+    clear();
+    assert_int_equal(access(folder_path(inner, "artifacts/model"), F_OK), 0);
+    char base[256];
+    (void)snprintf(base, sizeof base, "%s", scratch_base(scratch));
+    scratch_free(scratch);
+    scratch = NULL;
+    assert_int_equal(access(folder_path(inner, "artifacts/model"), F_OK), 0);
+    folder_remove(base);
+}
+
 TEST_IN(scratch, takes_the_shared_memory_that_its_job_made_along)
 {
     folder_write(folder_path(shm, "before"), "x");

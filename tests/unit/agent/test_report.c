@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/preemption/preemption.h"
+#include "agent/script_channel/script_message.h"
 #include "agent/server_report.h"
 #include "tests/unit/test_runner.h"
 
@@ -11,6 +12,8 @@ static struct event_base *base;
 static struct report *r;
 static struct tfe_msg said;
 static unsigned n_facts;
+static enum tfe_artifact artifacts[4]; /* states that were sent */
+static unsigned n_artifacts;
 
 static void keep(void *ctx, const struct tfe_msg *msg)
 {
@@ -18,6 +21,8 @@ static void keep(void *ctx, const struct tfe_msg *msg)
     if (msg->type == MSG_MACHINE_INFO) {
         said = *msg;
         n_facts++;
+    } else if (msg->type == MSG_ARTIFACT) {
+        artifacts[n_artifacts++] = msg->u.artifact.state;
     }
 }
 
@@ -34,7 +39,7 @@ static int agent(void **state)
     const struct report_options options = {
         .base = base, .nproc = 1, .send = keep, .standby = no_standby};
     r = report_new(&options);
-    n_facts = 0;
+    n_facts = n_artifacts = 0;
     said = (struct tfe_msg){.type = MSG_MACHINE_INFO};
     return 0;
 }
@@ -87,4 +92,26 @@ TEST_IN(report, of_the_machine_comes_once_it_is_known_with_what_the_cloud_has_sa
     }
     assert_int_equal(n_facts, 2);
     assert_true(said.u.machine_info.has_spot && said.u.machine_info.is_spot);
+}
+
+TEST_IN(report, of_artifacts_is_sent_once_per_state_and_waits_for_a_connection)
+{
+    struct script_message m = {.epoch = 1, .artifact = ARTIFACT_STORING, .place = "/m"};
+    report_up(r);
+    report_artifact(r, &m);
+    report_artifact(r, &m);
+    assert_int_equal(n_artifacts, 1);
+    snprintf(m.reason, sizeof m.reason, "disk full");
+    report_artifact(r, &m);
+    assert_int_equal(n_artifacts, 2);
+    report_down(r);
+    m.artifact = ARTIFACT_STORED;
+    report_artifact(r, &m);
+    assert_int_equal(n_artifacts, 2);
+    report_up(r);
+    assert_int_equal(n_artifacts, 3);
+    assert_int_equal(artifacts[2], ARTIFACT_STORED);
+    report_down(r);
+    report_up(r);
+    assert_int_equal(n_artifacts, 3);
 }

@@ -91,6 +91,51 @@ TEST_IN(private_dir, the_next_agent_cleans_up_after_a_dead_one_and_leaves_the_li
     private_dir_done(&a);
 }
 
+/* Makes the artifacts of the agent with this directory, marked as not stored if has_mark. */
+static void add_artifacts(const char *path, bool has_mark)
+{
+    char artifacts[256];
+    (void)snprintf(artifacts, sizeof artifacts, "%s/artifacts", path);
+    assert_int_equal(mkdir(artifacts, 0700), 0);
+    folder_write(folder_path(artifacts, "model"), "m");
+    if (has_mark) {
+        folder_write(folder_path(artifacts, ".not-stored"), "");
+    }
+}
+
+TEST_IN(private_dir, artifacts_stay_for_a_week_if_they_were_not_stored)
+{
+    const struct timespec week_ago[2] = {{.tv_sec = time(NULL) - PRIVATE_DIR_KEPT_S - 1},
+                                         {.tv_sec = time(NULL) - PRIVATE_DIR_KEPT_S - 1}};
+    struct private_dir stored = make();
+    struct private_dir lost = make();
+    struct private_dir pool = make();
+    char inner[256];
+    (void)snprintf(inner, sizeof inner, "%s/tfe-agent-0123456789abcdef", pool.path);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    add_artifacts(stored.path, false);
+    add_artifacts(lost.path, true);
+    add_artifacts(inner, true);
+    const struct private_dir gone = stored;
+    const struct private_dir kept[] = {lost, pool};
+    private_dir_done(&stored);
+    private_dir_done(&lost);
+    private_dir_done(&pool);
+    assert_int_equal(access(gone.path, F_OK), -1);
+    struct private_dir next = make(); /* cleans up */
+    assert_int_equal(access(folder_path(kept[0].path, "artifacts/model"), F_OK), 0);
+    assert_int_equal(access(folder_path(inner, "artifacts/model"), F_OK), 0);
+    assert_int_equal(
+        utimensat(AT_FDCWD, folder_path(kept[0].path, "artifacts/.not-stored"), week_ago, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, folder_path(inner, "artifacts/.not-stored"), week_ago, 0),
+                     0);
+    struct private_dir last = make();
+    assert_int_equal(access(kept[0].path, F_OK), -1);
+    assert_int_equal(access(kept[1].path, F_OK), -1);
+    private_dir_done(&next);
+    private_dir_done(&last);
+}
+
 TEST_IN(private_dir, what_only_looks_like_ours_is_left_alone)
 {
     char elsewhere[FOLDER_BYTES];

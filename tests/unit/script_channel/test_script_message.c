@@ -84,6 +84,21 @@ TEST(script_message, a_hook_may_not_know_the_step_and_says_who_it_is)
     assert_int_equal(m.remark, REMARK_UNKNOWN);
 }
 
+TEST(script_message, state_of_artifacts_is_read_and_made_printable)
+{
+    struct script_message m;
+    assert_int_equal(read_text("{\"type\":\"artifact\",\"epoch\":1,\"rank\":0,\"state\":\"stored\","
+                               "\"place\":\"s3://b/\\u001b[m\",\"files\":3,\"bytes\":40}",
+                               &m),
+                     0);
+    assert_int_equal(m.type, SCRIPT_ARTIFACT);
+    assert_int_equal(m.artifact, ARTIFACT_STORED);
+    assert_string_equal(m.place, "s3://b/\\u001b[m");
+    assert_int_equal(m.files, 3);
+    assert_int_equal(m.bytes, 40);
+    assert_string_equal(m.reason, "");
+}
+
 TEST(script_message, what_is_not_known_is_left_for_later_versions)
 {
     struct script_message m;
@@ -117,6 +132,12 @@ TEST(script_message, wrong_types_sizes_and_repeated_members_are_refused)
         "{\"type\":\"progress\",\"epoch\":1,\"epoch\":1,\"rank\":0,\"step\":1}",
         "{\"type\":\"progress\",\"epoch\":1,\"rank\":0,\"step\":1,\"restored\":1}",
         "{\"type\":\"progress\",\"epoch\":1,\"rank\":0,\"step\":1} x",
+        "{\"type\":\"artifact\",\"epoch\":1,\"rank\":0,\"state\":\"lost\",\"place\":\"p\","
+        "\"files\":1,\"bytes\":1}",
+        "{\"type\":\"artifact\",\"epoch\":1,\"rank\":0,\"state\":\"stored\",\"place\":\"\","
+        "\"files\":1,\"bytes\":1}",
+        "{\"type\":\"artifact\",\"epoch\":1,\"rank\":0,\"state\":\"stored\",\"place\":\"p\","
+        "\"files\":-1,\"bytes\":1}",
         "{\"type\":\"kept\",\"epoch\":1,\"rank\":0}",
         "{\"type\":\"kept\",\"epoch\":1,\"rank\":0,\"step\":-1}",
         "{\"type\":\"kept\",\"epoch\":1,\"rank\":0,\"step\":1,\"answers\":-1}",
