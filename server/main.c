@@ -325,6 +325,7 @@ static int start_pool(struct server *server, struct store *store, struct tfe_rea
     }
     driver_outlets(server->driver)->pool = server->pool;
     events_set_owner_fn(server->events, pool_owner_of, server->pool);
+    series_set_owner_fn(server->series, pool_owner_of, server->pool);
     return pool_load(server->pool, store, reason);
 }
 
@@ -466,6 +467,7 @@ static void finish(struct server *server)
     }
     if (server->events) {
         events_set_owner_fn(server->events, NULL, NULL);
+        series_set_owner_fn(server->series, NULL, NULL);
     }
     pool_free(server->pool);
     series_free(server->series);

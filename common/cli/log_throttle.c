@@ -12,18 +12,16 @@ struct throttle *throttle_new(uint32_t entries, uint32_t burst, int64_t each_ms)
         t->entries = entries;
         t->burst = burst;
         t->each_ms = each_ms;
+        randombytes_buf(t->hash_key, sizeof(t->hash_key));
     }
     return t;
 }
 
 static uint32_t index_of(const struct throttle *t, const void *cause, size_t n)
 {
-    const uint8_t *bytes = cause;
-    uint32_t hash = 2166136261u; /* FNV-1a; collisions forced by a peer only hide log lines */
-    for (size_t i = 0; i < n; i++) {
-        hash = (hash ^ bytes[i]) * 16777619u;
-    }
-    return hash % t->entries;
+    uint32_t hash[crypto_shorthash_BYTES / sizeof(uint32_t)];
+    (void)crypto_shorthash((uint8_t *)hash, cause, n, t->hash_key);
+    return hash[0] % t->entries;
 }
 
 bool throttle_pass(struct throttle *t, const void *cause, size_t n, uint64_t *ret_hidden)

@@ -3,6 +3,7 @@
 #ifndef TFE_COMMON_CLI_LOG_THROTTLE_H
 #define TFE_COMMON_CLI_LOG_THROTTLE_H
 
+#include <sodium.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,8 @@ struct throttle {
     uint32_t burst;
     int64_t each_ms;
     uint64_t hidden; /* lines suppressed since the last line that passed */
+    uint8_t hash_key[crypto_shorthash_KEYBYTES]; /* random, so that a peer cannot choose a cause
+                                                    that shares the bucket of another one */
     struct {
         struct rate rate;
         uint64_t hidden; /* lines of this cause suppressed since the last throttle_suppressed */

@@ -629,7 +629,6 @@ static int open_job_and_node(struct rdzv *r, struct job **job, const struct msg_
         if (!fresh) {
             return TFE_ENOMEM;
         }
-        fresh->opened_by = sender_holder(r);
     }
     struct job *into = fresh ? fresh : *job;
     struct node *node = node_new(r, join->node, join->node_name, join->spec.nproc);
@@ -640,6 +639,9 @@ static int open_job_and_node(struct rdzv *r, struct job **job, const struct msg_
             job_free(r, fresh);
         }
         return TFE_ENOMEM;
+    }
+    if (!into->opened_by.is_known) { /* also a job that the server has loaded from its database */
+        into->opened_by = sender_holder(r);
     }
     if (fresh) {
         job_insert(r, fresh);

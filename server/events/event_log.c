@@ -1,4 +1,6 @@
-/* server/events/event_log.c: ring of the newest events, their numbers and rate limits. */
+/* server/events/event_log.c: buffer of recent events, their numbers and rate limits. If the buffer
+ * is full, the oldest event of the owner with most events is removed: the events of one key do not
+ * displace those of others. */
 #include "server/events/event_log.h"
 
 #include <stdarg.h>
@@ -7,13 +9,14 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/channel/admission.h"
 #include "common/cli/log.h"
 #include "common/cli/log_throttle.h"
 #include "common/records/schemas.h"
 #include "server/store/writer.h"
 
 /* Number of events in memory, about 300 bytes each. */
-#define RING 1000
+#define BUFFERED_MAX 1000
 /* Gap in the numbers after a restart, larger than the number of events that can wait for the disk:
  * a number that a killed server has shown but not stored is never reused. */
 #define NUMBER_GAP 20000
@@ -32,6 +35,11 @@
 /* Number of queued rows above which events are not stored, because ledger rows have priority. */
 #define WAITING_MAX 5000
 
+struct entry {
+    struct msg_event_row *row;
+    struct admission_slot slot;
+};
+
 struct events {
     const struct rdzv *core;
     struct writer *writer; /* destination of events; NULL to keep them in memory only */
@@ -39,10 +47,11 @@ struct events {
     struct rate all;
     events_owner_fn *owner_of; /* returns the owner of a job; NULL if each job is its own owner */
     const void *owner_ctx;
-    struct msg_event_row *ring[RING]; /* the newest events, from index `first` on */
-    uint32_t first, n;
+    struct admission *admission;       /* buffered events by owner */
+    struct entry *v[BUFFERED_MAX + 1]; /* buffered events by number, oldest first */
+    uint32_t n;
     uint64_t newest;
-    uint64_t last_removed; /* highest number of an event that is not in the ring; 0 if none is */
+    uint64_t last_removed; /* highest number of an event that is not buffered; 0 if none is */
 };
 
 int events_new(const struct rdzv *core, struct events **ret)
@@ -54,7 +63,9 @@ int events_new(const struct rdzv *core, struct events **ret)
     e->core = core;
     e->each = throttle_new(CAUSES, CAUSE_BURST, CAUSE_INTERVAL_MS);
     e->of_owner = throttle_new(OWNERS, OWNER_BURST, OWNER_INTERVAL_MS);
-    if (!e->each || !e->of_owner) {
+    const struct admission_config config = {
+        .capacity = BUFFERED_MAX, .quota_max = BUFFERED_MAX, .evicts_oldest = true};
+    if (!e->each || !e->of_owner || admission_new(&config, &e->admission) != 0) {
         events_free(e);
         return TFE_ENOMEM;
     }
@@ -62,14 +73,25 @@ int events_new(const struct rdzv *core, struct events **ret)
     return 0;
 }
 
+static void remove_at(struct events *e, uint32_t i)
+{
+    struct entry *entry = e->v[i];
+    e->n--;
+    memmove(&e->v[i], &e->v[i + 1], (e->n - i) * sizeof(struct entry *));
+    admission_leave(e->admission, &entry->slot);
+    free(entry->row);
+    free(entry);
+}
+
 void events_free(struct events *e)
 {
     if (!e) {
         return;
     }
-    for (uint32_t i = 0; i < RING; i++) {
-        free(e->ring[i]);
+    while (e->n > 0) {
+        remove_at(e, e->n - 1);
     }
+    admission_free(e->admission);
     free(e->each);
     free(e->of_owner);
     free(e);
@@ -83,7 +105,7 @@ void events_set_owner_fn(struct events *e, events_owner_fn *owner_of, const void
 
 static const struct msg_event_row *at(const struct events *e, uint32_t i)
 {
-    return e->ring[(e->first + i) % RING];
+    return e->v[i]->row;
 }
 
 /* Writes the owner for which an event counts: that of its job, else the job itself. Returns its
@@ -98,36 +120,47 @@ static size_t owner_of(const struct events *e, const char *job, uint8_t ret[ADMI
     return n;
 }
 
-/* Adds a row, whose ownership is taken, in place of the oldest one if the ring is full. */
-static void put(struct events *e, struct msg_event_row *row)
+/* Adds a row, whose ownership is taken. Returns 0 or TFE_ENOMEM. */
+static int put(struct events *e, struct msg_event_row *row)
 {
-    const uint32_t place = (e->first + e->n) % RING;
-    if (e->n == RING) {
-        e->last_removed = e->ring[place]->number;
-        e->first = (e->first + 1) % RING;
-        free(e->ring[place]);
-    } else {
-        e->n++;
+    uint8_t owner[ADMISSION_NAME_MAX] = "";
+    const size_t n = owner_of(e, row->job, owner);
+    const struct admission_claim claim = {.by = {[ADMISSION_KEY] = {owner, n > 0 ? n : 1}},
+                                          .cost = 1}; /* the server's own events are named "" */
+    struct entry *entry = calloc(1, sizeof(*entry));
+    if (!entry || admission_enter(e->admission, &claim, entry, &entry->slot) != 0) {
+        free(entry);
+        free(row);
+        return TFE_ENOMEM;
     }
-    e->ring[place] = row;
+    entry->row = row;
+    e->v[e->n++] = entry;
     e->newest = row->number;
+    const struct admission_slot *evicted =
+        admission_next_eviction(e->admission, &entry->slot, NULL);
+    if (evicted) {
+        uint32_t i = 0;
+        while (e->v[i] != evicted->owner) {
+            i++;
+        }
+        const uint64_t number = at(e, i)->number;
+        e->last_removed = number > e->last_removed ? number : e->last_removed;
+        remove_at(e, i);
+    }
+    return 0;
 }
 
 static int load_event(void *ctx, const struct tfe_msg *row)
 {
     struct msg_event_row *copy = record_copy(&schema_event, &row->u.event_row);
-    if (!copy) {
-        return TFE_ENOMEM;
-    }
-    put(ctx, copy);
-    return 0;
+    return copy ? put(ctx, copy) : TFE_ENOMEM;
 }
 
 int events_load(struct events *e, struct store *store, struct tfe_reason *reason)
 {
-    const struct store_page page = {.type = MSG_EVENT_ROW, .last = RING};
+    const struct store_page page = {.type = MSG_EVENT_ROW, .last = BUFFERED_MAX};
     int rc = store_read(store, &page, load_event, e, reason);
-    e->last_removed = e->n == RING ? at(e, 0)->number - 1 : 0;
+    e->last_removed = e->n == BUFFERED_MAX ? at(e, 0)->number - 1 : 0;
     e->newest += e->newest > 0 ? NUMBER_GAP : 0;
     return rc;
 }
@@ -195,11 +228,10 @@ const struct msg_event_row *events_add(struct events *e, const struct msg_event_
         row.says = sentence;
     }
     struct msg_event_row *copy = record_copy(&schema_event, &row);
-    if (!copy) {
+    if (!copy || put(e, copy) != 0) {
         log_warn("event_lost", LOG_S("kind", row.kind));
         return NULL;
     }
-    put(e, copy);
     store_event(e, copy);
     return copy;
 }
@@ -271,7 +303,8 @@ uint64_t events_before_last(const struct events *e, const char *job, uint32_t la
     while (i > 0 && found < last) {
         found += is_of(at(e, --i), job);
     }
-    *ret_all = found == last || e->last_removed == 0;
+    const bool is_complete = !job || i == e->n || at(e, i)->number > e->last_removed;
+    *ret_all = e->last_removed == 0 || (found == last && is_complete);
     return e->n > 0 && i < e->n ? at(e, i)->number - 1 : e->newest;
 }
 

@@ -2,11 +2,12 @@
  * sentence. Traces of the core become events by a table (event_text.c).
  *
  *     traces of the core ──┬─► trace_log.c ──────────────────────────► log
- *                          └─► event_text.c ─► events_add ─┬─► ring in memory
+ *                          └─► event_text.c ─► events_add ─┬─► buffer in memory
  *     ledger, orders, store, pool ─► events_report ─┘      └─► writer ─► store
  *                                          └──────────────────────────► log
  *
- * Clients that follow read the ring; the store is read only for older events. */
+ * Clients that follow read the buffer; the store is read only for events that the buffer has
+ * removed. */
 #ifndef TFE_SERVER_EVENTS_EVENT_LOG_H
 #define TFE_SERVER_EVENTS_EVENT_LOG_H
 
@@ -31,7 +32,7 @@ int events_load(struct events *e, struct store *store, struct tfe_reason *reason
 void events_attach_writer(struct events *e, struct writer *writer);
 
 /* Sets the function that writes the owner of a job to ret and returns its length, 0 if unknown.
- * The rate has a quota per owner. */
+ * Rate and buffer have a share per owner. */
 typedef size_t events_owner_fn(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX]);
 void events_set_owner_fn(struct events *e, events_owner_fn *owner_of, const void *ctx);
 
@@ -53,8 +54,9 @@ const struct msg_event_row *events_artifacts(const struct events *e, const char 
 const struct msg_event_row *events_next(const struct events *e, const char *job, uint64_t after);
 /* True if all events above `after` are in memory. */
 bool events_has_after(const struct events *e, uint64_t after);
-/* Returns the number after which the newest `last` events (of job) follow. *ret_all: that many are
- * in memory, or no more exist. */
+/* Returns the number after which the newest `last` events (of job) in memory follow. *ret_all: the
+ * store need not be read, because that many are in memory, or no more exist. Those of a job are
+ * complete; of all jobs, those that the buffer has removed for other owners' events are missing. */
 uint64_t events_before_last(const struct events *e, const char *job, uint32_t last, bool *ret_all);
 /* Returns the highest event number, 0 if there was none. */
 uint64_t events_newest(const struct events *e);

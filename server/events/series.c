@@ -8,12 +8,12 @@
 #include "common/base/clock.h"
 #include "common/base/heap.h"
 #include "common/base/id.h"
-#include "common/cli/log.h"
 #include "common/text/text.h"
 
-/* Maximum number of points of all series, 40 bytes each. A series that begins beyond the limit
- * stores its newest point only. */
-#define POINTS_ALL_MAX 1000000u
+/* Maximum number of series with points, 20 KB each. One that begins beyond the limit takes the
+ * points of the oldest series of the owner of jobs that has most; if that is its own owner, only
+ * its newest point is stored. */
+#define SERIES_ALL_MAX 2000u
 
 struct point {
     uint64_t ord, epoch, step;
@@ -21,18 +21,27 @@ struct point {
     double value;
 };
 
+/* The points of a series whose ord is a multiple of stride. */
+struct points {
+    struct admission_slot slot;
+    struct job_series *of;
+    uint64_t stride;
+    uint32_t n;
+    struct point v[SERIES_POINTS_MAX];
+};
+
 struct entry {
     char name[MSG_METRIC_NAME_MAX + 1];
-    struct point last; /* newest point; ord 0 if there is none */
-    struct point *v;   /* points whose ord is a multiple of stride; NULL if none are stored */
-    uint32_t n;        /* number of stored points, at most SERIES_POINTS_MAX */
-    uint64_t stride;
+    struct point last;     /* newest point; ord 0 if there is none */
+    struct points *points; /* NULL if only the newest point is stored */
 };
 
 struct job_series {
     RB_ENTRY(job_series) link;
     struct tfe_id job;
     uint32_t run;
+    uint8_t owner[ADMISSION_NAME_MAX]; /* owner of the job when it reported its first metric */
+    size_t n_owner;
     struct entry *v; /* series, sorted by name */
     size_t n, cap;
 };
@@ -42,8 +51,9 @@ struct series {
     const struct rdzv *core;
     struct job_series_tree jobs;
     uint32_t n_jobs;
-    uint32_t n_points; /* number of points for which memory is allocated */
-    bool is_full_logged;
+    struct admission *admission; /* series with points, by owner */
+    events_owner_fn *owner_of;   /* returns the owner of a job; NULL if each job is its own owner */
+    const void *owner_ctx;
 };
 
 static int compare(const struct job_series *a, const struct job_series *b)
@@ -53,11 +63,18 @@ static int compare(const struct job_series *a, const struct job_series *b)
 
 RB_GENERATE_INTERNAL(job_series_tree, job_series, link, compare, __attribute__((unused)) static)
 
+static void drop_points(struct series *s, struct points *points)
+{
+    if (points) {
+        admission_leave(s->admission, &points->slot);
+        free(points);
+    }
+}
+
 static void drop_entries(struct series *s, struct job_series *of)
 {
     for (size_t i = 0; i < of->n; i++) {
-        s->n_points -= of->v[i].v ? SERIES_POINTS_MAX : 0;
-        free(of->v[i].v);
+        drop_points(s, of->v[i].points);
     }
     of->n = 0;
 }
@@ -89,17 +106,33 @@ int series_new(const struct rdzv *core, struct series **ret)
     if (!s) {
         return TFE_ENOMEM;
     }
+    const struct admission_config config = {.capacity = SERIES_ALL_MAX,
+                                            .quota_max = SERIES_ALL_MAX};
     s->core = core;
     RB_INIT(&s->jobs);
+    if (admission_new(&config, &s->admission) != 0) {
+        free(s);
+        return TFE_ENOMEM;
+    }
     *ret = s;
     return 0;
 }
 
+void series_set_owner_fn(struct series *s, events_owner_fn *owner_of, const void *ctx)
+{
+    s->owner_of = owner_of;
+    s->owner_ctx = ctx;
+}
+
 void series_free(struct series *s)
 {
-    while (s && !RB_EMPTY(&s->jobs)) {
+    if (!s) {
+        return;
+    }
+    while (!RB_EMPTY(&s->jobs)) {
         forget(s, RB_ROOT(&s->jobs));
     }
+    admission_free(s->admission);
     free(s);
 }
 
@@ -112,8 +145,17 @@ static struct job_series *find(const struct series *s, const char *job)
     return id_set(&key.job, job) == 0 ? RB_FIND(job_series_tree, tree, &key) : NULL;
 }
 
-/* Returns the job's series, created if necessary, or NULL if there are too many jobs, the run is an
- * earlier one, or memory is out. */
+static void set_owner(const struct series *s, struct job_series *of)
+{
+    of->n_owner = s->owner_of ? s->owner_of(s->owner_ctx, of->job.text, of->owner) : 0;
+    if (of->n_owner == 0) {
+        of->n_owner = strlen(of->job.text);
+        memcpy(of->owner, of->job.text, of->n_owner);
+    }
+}
+
+/* Returns the job's series, created if necessary, or NULL if the run is an earlier one, or memory
+ * is out. */
 static struct job_series *find_or_make(struct series *s, const char *job, uint32_t run)
 {
     struct job_series *of = find(s, job);
@@ -123,18 +165,51 @@ static struct job_series *find_or_make(struct series *s, const char *job, uint32
     if (!of && s->n_jobs < SERIES_JOBS_MAX && (of = calloc(1, sizeof(*of))) != NULL) {
         (void)id_set(&of->job, job);
         of->run = run;
+        set_owner(s, of);
         RB_INSERT(job_series_tree, &s->jobs, of);
         s->n_jobs++;
-    }
-    if (!of && !s->is_full_logged) {
-        s->is_full_logged = true;
-        log_warn("metrics_not_kept", LOG_S("job", job), LOG_U("jobs_max", SERIES_JOBS_MAX));
     }
     if (of && run > of->run) {
         drop_entries(s, of);
         of->run = run;
     }
     return of && run == of->run ? of : NULL;
+}
+
+/* Removes the points of a series; its newest point stays. */
+static void evict(struct series *s, struct points *points)
+{
+    const struct job_series *of = points->of;
+    for (size_t i = 0; i < of->n; i++) {
+        if (of->v[i].points == points) {
+            of->v[i].points = NULL;
+        }
+    }
+    drop_points(s, points);
+}
+
+/* Returns space for the points of one more series of the job, or NULL if its owner has most of all
+ * or memory is out. */
+static struct points *points_new(struct series *s, struct job_series *of)
+{
+    const struct admission_claim claim = {.by = {[ADMISSION_KEY] = {of->owner, of->n_owner}},
+                                          .cost = 1};
+    struct points *points = calloc(1, sizeof(*points));
+    if (!points || admission_enter(s->admission, &claim, points, &points->slot) != 0) {
+        free(points);
+        return NULL;
+    }
+    points->of = of;
+    points->stride = 1;
+    struct admission_slot *slot = admission_next_eviction(s->admission, &points->slot, NULL);
+    if (slot == &points->slot) {
+        drop_points(s, points);
+        return NULL;
+    }
+    if (slot) {
+        evict(s, slot->owner);
+    }
+    return points;
 }
 
 static struct entry *entry_of(struct series *s, struct job_series *of, const char *name)
@@ -152,33 +227,30 @@ static struct entry *entry_of(struct series *s, struct job_series *of, const cha
     }
     memmove(&of->v[i + 1], &of->v[i], (of->n - i) * sizeof(*of->v));
     of->n++;
-    of->v[i] = (struct entry){.stride = 1};
+    of->v[i] = (struct entry){.points = NULL};
     text_setf(of->v[i].name, sizeof(of->v[i].name), "%s", name);
-    if (s->n_points <= POINTS_ALL_MAX - SERIES_POINTS_MAX) {
-        of->v[i].v = calloc(SERIES_POINTS_MAX, sizeof(struct point));
-        s->n_points += of->v[i].v ? SERIES_POINTS_MAX : 0;
-    }
+    of->v[i].points = points_new(s, of);
     return &of->v[i];
 }
 
 /* Appends a point; drops every second point if the series is full. */
-static void add_point(struct entry *entry, const struct point *point)
+static void add_point(struct points *points, const struct point *point)
 {
-    if (!entry->v || point->ord % entry->stride != 0) {
+    if (!points || point->ord % points->stride != 0) {
         return;
     }
-    if (entry->n == SERIES_POINTS_MAX) {
+    if (points->n == SERIES_POINTS_MAX) {
         uint32_t kept = 0;
-        entry->stride *= 2;
-        for (uint32_t i = 0; i < entry->n; i++) {
-            if (entry->v[i].ord % entry->stride == 0) {
-                entry->v[kept++] = entry->v[i];
+        points->stride *= 2;
+        for (uint32_t i = 0; i < points->n; i++) {
+            if (points->v[i].ord % points->stride == 0) {
+                points->v[kept++] = points->v[i];
             }
         }
-        entry->n = kept;
+        points->n = kept;
     }
-    if (point->ord % entry->stride == 0) {
-        entry->v[entry->n++] = *point;
+    if (point->ord % points->stride == 0) {
+        points->v[points->n++] = *point;
     }
 }
 
@@ -198,7 +270,7 @@ bool series_add(struct series *s, const struct msg_series_row *point)
                                  .step = point->step,
                                  .at_ms = now_ms,
                                  .value = point->value};
-    add_point(entry, &entry->last);
+    add_point(entry->points, &entry->last);
     return true;
 }
 
@@ -239,9 +311,10 @@ static bool find_point(const struct series *s, const char *job, const char *name
     for (size_t i = 0; of && i < of->n; i++) {
         entry = strcmp(of->v[i].name, name) == 0 ? &of->v[i] : entry;
     }
-    for (uint32_t i = 0; entry && i < entry->n; i++) {
-        if (entry->v[i].ord > after) {
-            *ret = row_of(of, entry, &entry->v[i]);
+    const struct points *points = entry ? entry->points : NULL;
+    for (uint32_t i = 0; points && i < points->n; i++) {
+        if (points->v[i].ord > after) {
+            *ret = row_of(of, entry, &points->v[i]);
             return true;
         }
     }

@@ -6,14 +6,16 @@
 
 #include "common/message/msg.h"
 #include "server/core/rdzv.h"
+#include "server/events/event_log.h"
 #include "server/query/record_source.h"
 
 struct series;
 
 /* Maximum number of series of a run. */
 #define SERIES_NAMES_MAX 32
-/* Maximum number of jobs with series. */
-#define SERIES_JOBS_MAX 2000
+/* Maximum number of jobs with series; above it those that the core has forgotten are forgotten. Not
+ * less than the number of jobs that the core remembers (CORE_JOBS_MAX). */
+#define SERIES_JOBS_MAX 10000
 /* Maximum number of points of a series: first every point is stored, then every second, every
  * fourth, and so on. */
 #define SERIES_POINTS_MAX 512u
@@ -23,8 +25,11 @@ int series_new(const struct rdzv *core, struct series **ret) TFE_MUST_CHECK;
 /* Frees all series. NULL is allowed. */
 void series_free(struct series *s);
 
+/* Sets the function that returns the owner of a job: each owner has a share of the points. */
+void series_set_owner_fn(struct series *s, events_owner_fn *owner_of, const void *ctx);
+
 /* Adds a point; sets its ord and time. A later run of the job replaces an earlier one. Returns
- * false if there are too many jobs or names, the run is an earlier one, or memory is out. */
+ * false if there are too many names, the run is an earlier one, or memory is out. */
 bool series_add(struct series *s, const struct msg_series_row *point);
 
 /* Returns in *ret the newest point of the first series after name `after` (NULL for the first) in

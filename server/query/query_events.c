@@ -13,6 +13,7 @@ struct event_rows {
     const struct events *events;
     const struct principal *by;
     struct store_page want;
+    bool is_buffered; /* the buffer in memory has all rows of the response */
     struct tfe_id job;
     uint32_t left;
 };
@@ -31,9 +32,8 @@ static void request_page(struct event_rows *s)
  * only the store can do this. */
 static void find_last(struct event_rows *s)
 {
-    bool are_here;
-    uint64_t after = events_before_last(s->events, s->want.job, s->want.last, &are_here);
-    if (are_here) {
+    uint64_t after = events_before_last(s->events, s->want.job, s->want.last, &s->is_buffered);
+    if (s->is_buffered) {
         s->want.after = after;
         s->want.last = 0;
     }
@@ -55,7 +55,8 @@ static const struct msg_event_row *next_event(struct event_rows *s)
     const struct msg_event_row *row = store_rows_next(&s->store);
     if (row) {
         s->want.last = 0;
-    } else if (s->want.last == 0 && events_has_after(s->events, s->want.after)) {
+    } else if (s->is_buffered ||
+               (s->want.last == 0 && events_has_after(s->events, s->want.after))) {
         row = events_next(s->events, s->want.job, s->want.after);
         s->store.is_last = s->store.is_last || !row;
     }

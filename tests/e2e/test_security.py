@@ -85,6 +85,8 @@ SCENARIOS = {
         "join those jobs": lambda w: w.joins(TEAM, "team-a-1") == "WELCOME",
         "join other jobs": lambda w: w.joins(TEAM, "team-b-1") == NOT_AUTHORISED,
         "open more nodes than its uses": elsewhere("tokens.py::test_a_token_of_one_use_is_for_one_node_over_all_its_connections"),
+        "displace the metrics of others": elsewhere("shares.py::test_metrics_of_one_key_leave_memory_for_those_of_others"),
+        "suppress events of others": elsewhere("shares.py::test_events_of_a_chosen_job_suppress_none_of_others"),
     },
     "`agent.key` of a machine": {
         "join with it for 7 days": elsewhere("node_keys.py::test_an_agent_gets_a_key_that_outlives_its_token_and_the_server"),

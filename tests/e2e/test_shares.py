@@ -2,13 +2,15 @@
 events, jobs, log readers. Each test attacks with a valid token, beside a client that needs the same resource."""
 
 import contextlib
+import itertools
 import json
+import struct
 import time
 
 import pytest
 from conftest import wait_until
 from pooled import jobs, order, spec
-from raw_client import LIMIT_REACHED, Closed, RawClient, Token
+from raw_client import LIMIT_REACHED, Closed, RawClient, Token, encode
 
 QUICK = ("--gather=0.1",)
 
@@ -148,6 +150,63 @@ def test_jobs_of_one_key_do_not_take_the_newest_events_from_others(server, ctl, 
     assert order(s, "SUBMIT", spec("honest-too")) == "DONE"
     events = json.loads(ctl("events", "--json", "--last=1000").stdout)["events"]
     assert [e["job"] for e in events if e["kind"] == "submitted"] == ["honest", "honest-too"]
+
+
+def hash_without_key(data):
+    """FNV-1a, which a peer can compute."""
+    value = 2166136261
+    for byte in data:
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return value
+
+
+def test_events_of_a_chosen_job_suppress_none_of_others(server, ctl, token):
+    """The rate of events has 4,096 buckets. Names whose hash without a key is equal must not share one."""
+    s = server(*QUICK)
+    bucket = hash_without_key(b"node_joined honest") % 4096
+    job = next(name for i in itertools.count() if hash_without_key(f"node_noticed {(name := f'team-a-{i}')}".encode()) % 4096 == bucket)
+    evil = token("--job=team-a-*")
+    with contextlib.ExitStack() as stack:
+        attackers = [stack.enter_context(RawClient(s.port, evil)) for _ in range(3)]
+        for i, attacker in enumerate(attackers):
+            assert attacker.join(f"evil-{i}", job=job, nodes=(2, 4))[0] == "WELCOME"
+        for i in range(150):
+            for attacker in attackers:
+                attacker.send("NOTICE", {1: 2 + i % 2, 2: 60000 + i})
+        honest = stack.enter_context(RawClient(s.port, s.token("agent")))
+        assert honest.join("honest", job="honest", nodes=(2, 4))[0] == "WELCOME"
+        events = json.loads(ctl("events", "honest", "--json").stdout)["events"]
+        assert "node_joined" in [e["kind"] for e in events]
+
+
+def send_metrics(client, epoch, step, names):
+    rows = [(5, encode({1: name}) + b"\x11" + struct.pack("<d", step)) for name in names]
+    client.send("METRICS", [(1, epoch), (2, step), *rows])
+
+
+def test_metrics_of_one_key_leave_memory_for_those_of_others(server, token):
+    s = server(*QUICK)
+    evil = token("--job=team-a-*")
+
+    def train(stack, job, key):
+        client = stack.enter_context(RawClient(s.port, key, timeout=20))
+        client.join(job, job=job)
+        client.ready(client.receive_until("PREPARE")[1][1][0])
+        return client, client.receive_until("START")[1][1][0]
+
+    with contextlib.ExitStack() as stack:
+        attackers = [train(stack, f"team-a-{i}", evil) for i in range(64)]
+        for half in range(2):
+            for client, epoch in attackers:
+                send_metrics(client, epoch, half, [f"m{half}-{i}" for i in range(16)])
+            time.sleep(1)  # the server stores one message per second of a job
+        client, epoch = train(stack, "honest", s.token("agent"))
+        for step in range(2):
+            send_metrics(client, epoch, step, ["loss"])
+            time.sleep(1)
+        observer = stack.enter_context(RawClient(s.port, s.token("observer")))
+        observer.send("SERIES", {1: "honest", 3: "loss"})
+        assert [observer.receive()[0] for _ in range(3)] == ["SERIES_ROW", "SERIES_ROW", "STATUS_END"]
 
 
 def test_who_hands_in_some_jobs_leaves_places_for_others(server, ctl, scoped):

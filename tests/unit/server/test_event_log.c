@@ -1,4 +1,4 @@
-/* tests/unit/server/test_event_log.c: the ring of recent events: numbering, resuming readers, and
+/* tests/unit/server/test_event_log.c: the buffer of recent events: numbering, resuming readers, and
  * suppression of repeats. */
 #include <event2/event.h>
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include "tests/unit/server/kept.h"
 #include "tests/unit/server_core/server_fixture.h"
 
-/* Size of the ring in event_log.c. */
-#define RING 1000
+/* Size of the buffer in event_log.c. */
+#define BUFFERED 1000
 #define AT_ONCE 100
 
 static struct events *e;
@@ -85,16 +85,16 @@ TEST_IN(events, come_to_who_asks_behind_a_number_and_of_one_job)
     assert_int_equal(next(NULL, 3), 0);
 }
 
-TEST_IN(events, above_the_ring_the_oldest_go_and_that_is_known)
+TEST_IN(events, above_the_buffer_the_oldest_go_and_that_is_known)
 {
-    add_many("a", RING);
+    add_many("a", BUFFERED);
     assert_true(events_has_after(e, 0));
     assert_int_equal(next(NULL, 0), 1);
     add_many("a", 2);
     assert_int_equal(next(NULL, 0), 3);
     assert_true(events_has_after(e, 2));
     assert_false(events_has_after(e, 1)); /* event 2 is only on disk */
-    assert_int_equal(next(NULL, RING + 1), RING + 2);
+    assert_int_equal(next(NULL, BUFFERED + 1), BUFFERED + 2);
 }
 
 TEST_IN(events, the_newest_of_a_job_begin_behind_a_number)
@@ -113,7 +113,7 @@ TEST_IN(events, the_newest_of_a_job_begin_behind_a_number)
     assert_int_equal(events_before_last(e, "a", 9, &all), 0);
     assert_true(all); /* the log has never had more events */
     assert_int_equal(events_before_last(e, NULL, 0, &all), 4);
-    add_many("b", RING);
+    add_many("b", BUFFERED);
     (void)events_before_last(e, "a", 1, &all);
     assert_false(all); /* they are only on disk */
     (void)events_before_last(e, "b", 9, &all);
@@ -173,6 +173,34 @@ TEST_IN(events, owner_at_its_rate_leaves_the_rate_to_others)
     assert_int_equal(next("honest", 1), newest + 1);
 }
 
+TEST_IN(events, full_buffer_removes_events_of_the_largest_owner)
+{
+    char job[32];
+    bool all;
+    events_set_owner_fn(e, owner_is_key, NULL);
+    add("honest", "it trains");
+    add(NULL, "the server's own");
+    for (int i = 0; i < 2 * BUFFERED; i++) { /* at the rate of an owner */
+        (void)snprintf(job, sizeof job, "x%d", i);
+        fake_clock_pass(NULL, 100);
+        add(job, "");
+    }
+    add("honest", "it trains on");
+    const uint64_t newest = events_newest(e);
+    assert_int_equal(newest, 2 * BUFFERED + 3);
+    assert_int_equal(events_before_last(e, NULL, BUFFERED, &all), 0);
+    assert_true(all);
+    assert_int_equal(next(NULL, 0), 1);
+    assert_int_equal(next(NULL, 1), 2);
+    assert_int_equal(next(NULL, 2), newest - BUFFERED + 3);
+    assert_false(events_has_after(e, 2)); /* a client that follows reads the others on the disk */
+    assert_true(events_has_after(e, newest - BUFFERED + 2));
+    (void)events_before_last(e, "honest", 1, &all);
+    assert_true(all);
+    (void)events_before_last(e, "honest", 2, &all);
+    assert_false(all); /* the owner may have lost events between these two */
+}
+
 static uint32_t n_kept(void)
 {
     return kept_read(&kept, MSG_EVENT_ROW, 10000, NULL);
@@ -195,5 +223,5 @@ TEST_IN(events, are_kept_on_a_disk_that_takes_them)
     add("j", ""); /* the ledger's rows are written first */
     kept_release(&kept);
     assert_int_equal(n_kept(), 1);
-    assert_int_equal(events_newest(e), 3); /* the ring has the event although it is not stored */
+    assert_int_equal(events_newest(e), 3); /* the buffer has the event although it is not stored */
 }

@@ -173,6 +173,14 @@ TEST_IN(series, of_any_length_keep_a_bounded_number_of_points_over_all_of_it)
     }
 }
 
+enum { ALL = 2000 }; /* series with points, as in series.c */
+
+static size_t owner_is_one(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX])
+{
+    ret[0] = 1;
+    return 1;
+}
+
 TEST_IN(series, beyond_the_limit_of_all_have_their_newest_value_alone)
 {
     uint64_t ord[4];
@@ -181,9 +189,10 @@ TEST_IN(series, beyond_the_limit_of_all_have_their_newest_value_alone)
     char name[16];
     char job[16];
     uint32_t n = 0;
-    for (uint32_t j = 0; n < 1000000 / SERIES_POINTS_MAX; j++) {
+    series_set_owner_fn(s, owner_is_one, NULL);
+    for (uint32_t j = 0; n < ALL; j++) {
         (void)snprintf(job, sizeof job, "j%u", j);
-        for (int i = 0; i < SERIES_NAMES_MAX && n < 1000000 / SERIES_POINTS_MAX; i++, n++) {
+        for (int i = 0; i < SERIES_NAMES_MAX && n < ALL; i++, n++) {
             (void)snprintf(name, sizeof name, "m%02d", i);
             assert_true(add_of(job, 1, name, 1));
         }
@@ -194,4 +203,31 @@ TEST_IN(series, beyond_the_limit_of_all_have_their_newest_value_alone)
     assert_true(add_of("j0", 2, "x", 1)); /* the 32 series of run 1 make room */
     assert_true(add_of("a", 1, "y", 6));
     assert_int_equal(points(0, "y", 0, ord, value), 1);
+}
+
+static size_t owner_is_key(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX])
+{
+    ret[0] = (uint8_t)job[0]; /* one key owns all jobs with this first letter */
+    return 1;
+}
+
+TEST_IN(series, full_store_takes_points_from_the_largest_owner)
+{
+    char job[16];
+    char name[16];
+    uint64_t ord[2];
+    double value[2];
+    series_set_owner_fn(s, owner_is_key, NULL);
+    for (int i = 0; i < ALL + SERIES_NAMES_MAX; i++) {
+        (void)snprintf(job, sizeof job, "x%d", i / SERIES_NAMES_MAX);
+        (void)snprintf(name, sizeof name, "m%d", i % SERIES_NAMES_MAX);
+        assert_true(add_of(job, 1, name, i));
+    }
+    struct msg_series_row row;
+    assert_true(add_of("a", 1, "loss", 1));
+    assert_true(add_of("a", 1, "loss", 2));
+    assert_int_equal(points(1, "loss", 0, ord, value), 2);
+    assert_true(series_last(s, "x0", NULL, &row)); /* the newest point of each series stays */
+    assert_string_equal(row.name, "m0");
+    assert_true(series_last(s, job, NULL, &row));
 }
