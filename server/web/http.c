@@ -19,6 +19,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/timer.h"
+#include "common/channel/admission.h"
 #include "common/channel/endpoint.h"
 #include "common/channel/peer.h"
 #include "common/cli/log.h"
@@ -71,6 +72,7 @@ struct connection {
     struct http_request *req; /* NULL until a complete head has come */
     size_t scanned;           /* bytes in which http_head_end has found no end */
     struct peer_key source;
+    struct admission_slot slot; /* counts the connection for its source */
     enum phase phase;
     struct tfe_mono since; /* when the connection entered its phase */
     bool is_half_closed;   /* the client has closed its side and may still read the response */
@@ -84,6 +86,7 @@ struct http {
     struct event *sweep;
     SSL_CTX *tls; /* NULL without TLS */
     struct connections phases[PHASE__COUNT];
+    struct admission *admission; /* connections by source */
     uint32_t n, max;
     uint64_t n_shut;
     bool is_paused; /* the listener is disabled */
@@ -97,6 +100,7 @@ static void enter(struct connection *c, enum phase phase)
     TAILQ_INSERT_TAIL(&c->http->phases[phase], c, link);
     c->phase = phase;
     c->since = clock_mono();
+    admission_touch(&c->slot);
 }
 
 static void request_free(struct http_request *req)
@@ -114,6 +118,7 @@ static void connection_free(struct connection *c)
     struct http_request *req = c->req;
     c->req = NULL;
     TAILQ_REMOVE(&h->phases[c->phase], c, link);
+    admission_leave(h->admission, &c->slot);
     h->n--;
     bufferevent_free(c->bev);
     free(c);
@@ -602,33 +607,22 @@ void http_abort(struct http_request *req)
 
 /* --- listening -------------------------------------------------------------------------------- */
 
-/* Returns the oldest connection whose client has yet to read its complete response, or NULL. */
-static struct connection *oldest_unread(const struct http *h)
+/* Returns true if the connection is closing, waits for a request, or waits for its client to read
+ * the complete response. */
+static bool may_close(const void *owner)
 {
-    struct connection *c;
-    TAILQ_FOREACH(c, &h->phases[PHASE_RESPONSE], link)
-    {
-        if (c->req->is_answered) {
-            break;
-        }
-    }
-    return c;
+    const struct connection *c = owner;
+    return c->phase == PHASE_LINGER || c->phase == PHASE_REQUEST ||
+           (c->phase == PHASE_RESPONSE && c->req->is_answered);
 }
 
 /* Makes room for the next connection, because c is the last one that is allowed. Closes the oldest
- * connection that is closing, waits for a request, or whose response is not read, in that order of
- * preference. If there is none besides c, new connections wait in the kernel. */
-static void make_room(struct http *h, const struct connection *c)
+ * connection, of those that may be closed, of the source with most connections. Closes c itself if
+ * there is no other one. */
+static void make_room(struct http *h, struct connection *c)
 {
-    struct connection *oldest = TAILQ_FIRST(&h->phases[PHASE_LINGER]);
-    oldest = oldest ? oldest : TAILQ_FIRST(&h->phases[PHASE_REQUEST]);
-    oldest = oldest && oldest != c ? oldest : oldest_unread(h);
-    if (oldest) {
-        shut(oldest);
-    } else {
-        h->is_paused = true;
-        (void)evconnlistener_disable(h->listener);
-    }
+    const struct admission_slot *slot = admission_next_eviction(h->admission, &c->slot, may_close);
+    shut(slot ? slot->owner : c);
 }
 
 static struct bufferevent *make_bufferevent(struct http *h, evutil_socket_t fd)
@@ -665,6 +659,13 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     *c = (struct connection){.http = h, .bev = bev, .since = clock_mono()};
     peer_set(&peer, from, (socklen_t)n);
     c->source = peer_key(&peer);
+    const struct admission_claim claim = {
+        .by = {[ADMISSION_SOURCE] = {c->source.bytes, sizeof(c->source.bytes)}}, .cost = 1};
+    if (admission_enter(h->admission, &claim, c, &c->slot) != 0) {
+        bufferevent_free(bev);
+        free(c);
+        return;
+    }
     TAILQ_INSERT_TAIL(&h->phases[PHASE_REQUEST], c, link);
     h->n++;
     bufferevent_setcb(bev, on_readable, on_writable, on_event, c);
@@ -748,6 +749,14 @@ int http_new(struct event_base *base, const struct web_settings *s,
     for (int phase = 0; phase < PHASE__COUNT; phase++) {
         TAILQ_INIT(&h->phases[phase]);
     }
+    /* The last connection that is allowed exceeds the capacity. */
+    const struct admission_config config = {
+        .capacity = h->max - 1, .quota_max = h->max, .evicts_oldest = true};
+    if (admission_new(&config, &h->admission) != 0) {
+        free(h);
+        reason_set(reason, "no memory to listen");
+        return TFE_ENOMEM;
+    }
     int rc = s->tls_cert ? load_tls(h, s, reason) : 0;
     rc = rc == 0 ? listen_at(h, s, reason) : rc;
     h->sweep = evtimer_new(base, on_sweep, h);
@@ -803,5 +812,6 @@ void http_free(struct http *h)
         evconnlistener_free(h->listener);
     }
     SSL_CTX_free(h->tls);
+    admission_free(h->admission);
     free(h);
 }

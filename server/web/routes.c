@@ -124,6 +124,12 @@ bool request_follows(const struct request *r)
 
 /* --- who asks --- */
 
+/* Returns true for "" and for a port as ":8080". */
+static bool is_port(const char *text)
+{
+    return text[0] == '\0' || (text[0] == ':' && text[1 + strspn(text + 1, "0123456789")] == '\0');
+}
+
 /* Returns true if the Host header is acceptable. Without login, only names of this machine are:
  * this prevents DNS rebinding, by which a page of another site would read this server's responses.
  */
@@ -139,6 +145,9 @@ static bool is_host_valid(const struct web *web, struct http_request *req)
         return false;
     }
     n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+    if (n > strlen(host) || !is_port(host + n)) {
+        return false;
+    }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (n == strlen(names[i]) && evutil_ascii_strncasecmp(host, names[i], n) == 0) {
             return true;
@@ -291,8 +300,13 @@ static void handle(struct request *r, const struct route *route)
     if (!find_caller(r, route->access)) {
         return;
     }
-    if ((route->access != ACCESS_ADMIN || may_order(r)) &&
-        (route->method == HTTP_GET || route->method == HTTP_PUT || read_body(r))) {
+    const bool is_stream = route->handle == api_stream || request_follows(r);
+    if (http_method(r->req) == HTTP_HEAD && is_stream) {
+        http_set_header(r->req, "Content-Type", "text/event-stream");
+        http_begin(r->req, 200);
+        http_end(r->req);
+    } else if ((route->access != ACCESS_ADMIN || may_order(r)) &&
+               (route->method == HTTP_GET || route->method == HTTP_PUT || read_body(r))) {
         route->handle(r);
     }
     if (r->view) {

@@ -32,9 +32,8 @@ static const struct option_spec specs[] = {
     TEXT("tls-key", tls_key, "FILE", NULL, "key of the certificate, PEM"),
     FLAG("insecure-http", insecure_http,
          "listen on any address without TLS: tokens can be read on the way"),
-    NUMBER(
-        "max-connections", max_connections, "N", 8, 10000, "512",
-        "maximum connections; with one more, the oldest that is idle or does not read is closed"),
+    NUMBER("max-connections", max_connections, "N", 8, 10000, "512",
+           "maximum connections; with one more, the busiest address loses its oldest idle one"),
     TEXT("rdzv-endpoint", endpoint, "HOST:PORT", NULL,
          "address of the server (default: the server of this machine)"),
     TEXT("token-file", token_file, "FILE", NULL,

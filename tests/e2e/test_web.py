@@ -151,7 +151,8 @@ def test_every_answer_guards_the_browser(web):
 
 def test_a_name_of_elsewhere_leads_nowhere(web):
     """A page of another site whose name now resolves to 127.0.0.1 cannot read anything."""
-    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", ""):
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "localhost:80@evil.example",
+                 "[::1].evil.example", "localhost:x", ""):
         assert web.ask("/api/v1/jobs", host=host or " ").code == 421, host
     for host in ("localhost", f"localhost:{web.port}", "127.0.0.1", "[::1]:1", "127.1.2.3:80"):
         assert web.ask("/api/v1/jobs", host=host).code == 200, host

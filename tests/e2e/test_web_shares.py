@@ -214,6 +214,24 @@ def test_tokens_made_up_by_one_address_do_not_keep_others_from_their_first_login
         fake.close()
 
 
+def test_connections_of_one_address_close_none_of_others(server, state_dir, tmp_path):
+    server()
+    with start(state_dir, tmp_path, "--max-connections=64") as web, contextlib.ExitStack() as stack:
+        honest = stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", web.port), DEADLINE)))
+        for _ in range(200):
+            stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", web.port), DEADLINE, ("127.0.0.2", 0))))
+        assert web.get("/healthz") == {"status": "ok"}
+        honest.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert honest.recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+def test_head_of_a_stream_ends_at_once(web):
+    for path in (STREAM, "/api/v1/events?follow=1", "/api/v1/jobs/demo/logs?follow=1"):
+        with contextlib.closing(Client(web, path, method="HEAD")) as client:
+            assert client.is_closed() and client.status() == 200, path
+            assert client.response.headers["Content-Type"] == "text/event-stream"
+
+
 def test_responses_that_one_address_does_not_read_leave_room_for_connections(server, state_dir, tmp_path):
     """Each holds a connection for up to a minute, unless another client needs it."""
     server()

@@ -1,6 +1,6 @@
 /* tests/unit/base/test_clock.c: clocks that count suspended time, and throttled log lines. */
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
