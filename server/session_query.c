@@ -22,11 +22,11 @@ static void keep_ban(struct sessions *all, const struct msg_ban_row *row)
     }
 }
 
-/* Adds a deny-list entry. The core keeps out the evicted process; the entry keeps out a new
- * process with the same key, or the same token and label. of: principal of the evicted node, or
- * NULL if it had no session. */
+/* Adds a deny-list entry of an order of `by`. The core keeps out the evicted process; the entry
+ * keeps out a new process with the same key, or the same token and label. of: principal of the
+ * evicted node, or NULL if it had no session. */
 static void ban(struct sessions *all, const struct operator_response *who,
-                const struct principal *of, uint32_t for_ms)
+                const struct principal *of, const struct principal *by, uint32_t for_ms)
 {
     char key[MSG_KEY_HEX + 1] = "";
     if (of) {
@@ -38,7 +38,7 @@ static void ban(struct sessions *all, const struct operator_response *who,
                                     .token = who->token,
                                     .name = who->name,
                                     .until.ms = clock_wall().ms + for_ms};
-    if (deny_list_add(all->bans, &row) != 0) {
+    if (deny_list_add(all->bans, &row, by) != 0) {
         log_warn("ban_not_kept", LOG_S("node", row.node));
         return;
     }
@@ -222,7 +222,7 @@ static int execute_order(struct session *s, const struct tfe_msg *msg)
         return 0;
     }
     if (msg->type == MSG_EVICT && msg->u.evict.for_ms > 0) {
-        ban(s->all, &done, has_key ? &of : NULL, msg->u.evict.for_ms);
+        ban(s->all, &done, has_key ? &of : NULL, s->by, msg->u.evict.for_ms);
     }
     if (msg->type == MSG_REVOKE_AGENT) {
         return revoke_key(s, &of);

@@ -5,73 +5,100 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/channel/admission.h"
 #include "common/handshake/token.h"
 #include "common/records/schemas.h"
 
+struct entry {
+    struct msg_ban_row *row;
+    struct admission_slot slot;
+};
+
 struct deny_list {
+    struct admission *admission; /* entries by the operator that has evicted the node */
     uint32_t n;
-    struct msg_ban_row *v[DENY_LIST_MAX]; /* oldest first */
+    struct entry *v[DENY_LIST_MAX + 1]; /* oldest first */
 };
 
 int deny_list_new(struct deny_list **ret)
 {
-    *ret = calloc(1, sizeof(**ret));
-    return *ret ? 0 : TFE_ENOMEM;
+    const struct admission_config config = {
+        .capacity = DENY_LIST_MAX, .quota_max = DENY_LIST_MAX, .evicts_oldest = true};
+    struct deny_list *bans = calloc(1, sizeof(*bans));
+    if (!bans || admission_new(&config, &bans->admission) != 0) {
+        free(bans);
+        return TFE_ENOMEM;
+    }
+    *ret = bans;
+    return 0;
+}
+
+static void remove_at(struct deny_list *bans, uint32_t i)
+{
+    struct entry *entry = bans->v[i];
+    admission_leave(bans->admission, &entry->slot);
+    free(entry->row);
+    free(entry);
+    bans->n--;
+    memmove(bans->v + i, bans->v + i + 1, (bans->n - i) * sizeof(struct entry *));
 }
 
 void deny_list_free(struct deny_list *bans)
 {
-    for (uint32_t i = 0; bans && i < bans->n; i++) {
-        free(bans->v[i]);
+    if (!bans) {
+        return;
     }
+    while (bans->n > 0) {
+        remove_at(bans, bans->n - 1);
+    }
+    admission_free(bans->admission);
     free(bans);
 }
 
 void deny_list_remove(struct deny_list *bans, const struct msg_ban_row *row)
 {
     for (uint32_t i = 0; i < bans->n; i++) {
-        if (bans->v[i] == row) {
-            free(bans->v[i]);
-            bans->n--;
-            memmove(bans->v + i, bans->v + i + 1, (bans->n - i) * sizeof(struct msg_ban_row *));
+        if (bans->v[i]->row == row) {
+            remove_at(bans, i);
             return;
         }
     }
 }
 
-/* Returns the oldest ban of this job or, if it has none, of all jobs: an operator of some jobs must
- * not be able to displace bans of others. */
-static uint32_t first_of(const struct deny_list *bans, const char *job)
+int deny_list_add(struct deny_list *bans, const struct msg_ban_row *row, const struct principal *by)
 {
-    uint32_t i = 0;
-    while (i < bans->n && strcmp(bans->v[i]->job, job) != 0) {
-        i++;
-    }
-    return i < bans->n ? i : 0;
-}
-
-int deny_list_add(struct deny_list *bans, const struct msg_ban_row *row)
-{
+    const struct admission_claim unknown = {.by = {[ADMISSION_KEY] = {"", 1}}, .cost = 1};
+    const struct admission_claim claim = by ? admission_claim_of(by, 1) : unknown;
     struct msg_ban_row *copy = record_copy(&schema_ban_row, row);
-    if (!copy) {
+    struct entry *entry = calloc(1, sizeof(*entry));
+    if (!copy || !entry || admission_enter(bans->admission, &claim, entry, &entry->slot) != 0) {
+        free(copy);
+        free(entry);
         return TFE_ENOMEM;
     }
+    entry->row = copy;
     for (uint32_t i = 0; i < bans->n; i++) {
-        if (strcmp(bans->v[i]->job, row->job) == 0 && strcmp(bans->v[i]->node, row->node) == 0) {
-            deny_list_remove(bans, bans->v[i]);
+        if (strcmp(bans->v[i]->row->job, row->job) == 0 &&
+            strcmp(bans->v[i]->row->node, row->node) == 0) {
+            remove_at(bans, i);
             break;
         }
     }
-    if (bans->n == DENY_LIST_MAX) {
-        deny_list_remove(bans, bans->v[first_of(bans, row->job)]);
+    bans->v[bans->n++] = entry;
+    const struct admission_slot *evicted =
+        admission_next_eviction(bans->admission, &entry->slot, NULL);
+    for (uint32_t i = 0; evicted && i < bans->n; i++) {
+        if (bans->v[i] == evicted->owner) {
+            remove_at(bans, i);
+            break;
+        }
     }
-    bans->v[bans->n++] = copy;
     return 0;
 }
 
 const struct msg_ban_row *deny_list_at(const struct deny_list *bans, uint32_t i)
 {
-    return i < bans->n ? bans->v[bans->n - 1 - i] : NULL;
+    return i < bans->n ? bans->v[bans->n - 1 - i]->row : NULL;
 }
 
 static bool is_key(const char *hex, const uint8_t id[PRINCIPAL_KEY_ID_BYTES])

@@ -11,7 +11,7 @@
 #include "common/message/principal.h"
 
 /* Maximum length, about 500 bytes per entry, searched at each JOIN. Beyond it the oldest entry of
- * the job is dropped or, if it has none, of all jobs. */
+ * the operator that has most is dropped; an admin without scope loses none to others. */
 #define DENY_LIST_MAX 1000
 
 struct deny_list;
@@ -21,8 +21,10 @@ int deny_list_new(struct deny_list **ret) TFE_MUST_CHECK;
 /* Frees the list. NULL is allowed. */
 void deny_list_free(struct deny_list *bans);
 
-/* Adds a copy of a row, replacing the one of the same job and node. Returns 0 or TFE_ENOMEM. */
-int deny_list_add(struct deny_list *bans, const struct msg_ban_row *row) TFE_MUST_CHECK;
+/* Adds a copy of a row, replacing the one of the same job and node. by is the operator that has
+ * evicted the node, NULL if unknown. Returns 0 or TFE_ENOMEM. */
+int deny_list_add(struct deny_list *bans, const struct msg_ban_row *row,
+                  const struct principal *by) TFE_MUST_CHECK;
 
 /* Returns the ban that applies to a node that joins a job, or NULL: by its own key (also if
  * renewed), by token and label (if both are known), or by node id. Rows are valid until the next

@@ -450,7 +450,7 @@ TEST_IN(sessions, of_who_was_evicted_come_in_no_more_but_who_is_in_stays)
                               .until.ms = clock_wall().ms + 3600000};
     dial_other(&seen.others[0], msg);
     RUN_UNTIL(&f.world, seen.joins == 1);
-    assert_int_equal(deny_list_add(f.bans, &ban), 0);
+    assert_int_equal(deny_list_add(f.bans, &ban, NULL), 0);
     dial();
     join();
     refused_evicted();
@@ -462,7 +462,7 @@ TEST_IN(sessions, of_who_was_evicted_come_in_no_more_but_who_is_in_stays)
     side_free(&f.world.client);
     f.world.client = (struct side){.on_message = on_client_message};
     ban.node = msg.u.join.node; /* the ban names the node, whether or not the node is a member */
-    assert_int_equal(deny_list_add(f.bans, &ban), 0);
+    assert_int_equal(deny_list_add(f.bans, &ban, NULL), 0);
     dial();
     assert_int_equal(side_send(&f.world.client, msg), 0);
     refused_evicted();
