@@ -250,6 +250,86 @@ static void check_streams_of(struct pool *p, struct pool_bundle_queue *queue)
     }
 }
 
+/* --- shares --- */
+
+/* The streams of one owner of jobs (pool_owner_of). */
+struct stream_holder {
+    uint8_t owner[ADMISSION_NAME_MAX];
+    size_t n_owner;
+    uint32_t n;
+    struct pool_node *longest; /* node whose stream has lasted longest */
+};
+
+/* Returns the entry of the node's owner, a new one if necessary. */
+static struct stream_holder *holder_of(const struct pool *p, const struct pool_node *node,
+                                       struct stream_holder holders[LIMIT_BUNDLE_STREAMS + 1])
+{
+    struct stream_holder *holder = holders;
+    uint8_t owner[ADMISSION_NAME_MAX];
+    size_t n = pool_owner_of(p, node->job->name.text, owner);
+    if (n == 0) { /* unknown: the job itself */
+        n = strlen(node->job->name.text);
+        memcpy(owner, node->job->name.text, n);
+    }
+    while (holder->n_owner > 0 && (holder->n_owner != n || memcmp(holder->owner, owner, n) != 0)) {
+        holder++;
+    }
+    memcpy(holder->owner, owner, n);
+    holder->n_owner = n;
+    return holder;
+}
+
+static void count_streams(const struct pool *p, struct stream_holder ret[LIMIT_BUNDLE_STREAMS + 1])
+{
+    const struct pool_bundle_queue *queue;
+    struct pool_node *node;
+    memset(ret, 0, (LIMIT_BUNDLE_STREAMS + 1) * sizeof(*ret));
+    TAILQ_FOREACH(queue, &p->queues, link)
+    {
+        TAILQ_FOREACH(node, &queue->streaming, download.link)
+        {
+            struct stream_holder *holder = holder_of(p, node, ret);
+            holder->n++;
+            if (!holder->longest ||
+                tfe_mono_before(node->download.since, holder->longest->download.since)) {
+                holder->longest = node;
+            }
+        }
+    }
+}
+
+/* Gives a stream to an owner that waits without one, from the owner that has most. The node that
+ * loses its stream, after WINDOW_MS at least, continues later at its offset. */
+static void share_streams(struct pool *p)
+{
+    struct stream_holder holders[LIMIT_BUNDLE_STREAMS + 1];
+    struct pool_bundle_queue *queue;
+    struct stream_holder *most = holders;
+    if (p->n_streaming < LIMIT_BUNDLE_STREAMS) {
+        return;
+    }
+    count_streams(p, holders);
+    for (struct stream_holder *holder = holders; holder->n > 0; holder++) {
+        most = holder->n > most->n ? holder : most;
+    }
+    TAILQ_FOREACH(queue, &p->queues, link)
+    {
+        struct pool_node *node = TAILQ_FIRST(&queue->waiting);
+        struct pool_node *loser = most->longest;
+        if (!node || holder_of(p, node, holders)->n > 0) {
+            continue;
+        }
+        if (most->n > 1 && tfe_mono_sub(clock_mono(), loser->download.since) >= WINDOW_MS) {
+            leave_lists(p, loser);
+            if (loser->download.n_pieces > 0) {
+                wait_for_stream(loser);
+            }
+            start_stream(p, node);
+        }
+        return;
+    }
+}
+
 void pool_files_check(struct pool *p)
 {
     struct pool_bundle_queue *queue;
@@ -258,6 +338,7 @@ void pool_files_check(struct pool *p)
         check_streams_of(p, queue);
     }
     start_streams(p);
+    share_streams(p);
 }
 
 /* --- nodes --- */

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -10,11 +11,13 @@ import signal
 import struct
 import subprocess
 import tarfile
+import time
+import types
 from io import BytesIO
 
 import pytest
 from agents import fleet  # noqa: F401 (a fixture)
-from conftest import wait_until
+from conftest import DEADLINE, wait_until
 from pooled import Waiting, order, spec
 from programs import clean_environment, program
 from raw_client import RawClient
@@ -489,6 +492,30 @@ def test_nodes_that_stall_hold_back_no_other_bundle(server):
         with downloaders(one, 1, 5000, "other", ["set=b"]) as (nodes, fetch):
             fetch(nodes[0])
             gets(nodes[0], 5000)
+
+
+def test_downloads_of_one_key_leave_streams_for_others(server, token):
+    """The nodes of one key download fast enough to keep all 32 streams."""
+    one, scoped = server(), token("--role=admin", "--job=team-a-*")
+    evil = types.SimpleNamespace(port=one.port, token=lambda role: scoped if role == "admin" else one.token(role))
+    with contextlib.ExitStack() as stack:
+        held = [(node, fetch) for i in range(4) for nodes, fetch in
+                [stack.enter_context(downloaders(evil, 8, 3 * PIECE, f"team-a-{i}", [f"set=a{i}"]))] for node in nodes]
+        (honest,), fetch_honest = stack.enter_context(downloaders(one, 1, 5000, "honest", ["set=honest"]))
+        end = time.monotonic() + DEADLINE
+        for n in itertools.count(1):
+            began = time.monotonic()
+            for node, fetch in held:
+                node.send("RENEW", {1: n})
+                fetch(node, n % 2 * PIECE)
+                gets(node)
+            if n == 1:
+                fetch_honest(honest)
+            honest.send("RENEW", {1: n})
+            if honest.receive_until("CHUNK", "RENEWED")[0] == "CHUNK":
+                return
+            assert time.monotonic() < end, "no stream"
+            time.sleep(max(0, 1 - (time.monotonic() - began)))
 
 
 def test_an_error_of_a_node_is_what_the_job_waits_for(server, ctl):

@@ -123,6 +123,8 @@ SCENARIOS = {
         "lock out the server's admin": elsewhere("shares.py::test_sessions_of_one_admin_of_some_jobs_lock_out_nobody"),
         "displace uploads of others": elsewhere("shares.py::test_stalled_uploads_stop_nobody_elses"),
         "displace remembered jobs of others": elsewhere("shares.py::test_who_hands_in_some_jobs_leaves_places_for_others"),
+        "displace bundle streams of others": elsewhere("bundle.py::test_downloads_of_one_key_leave_streams_for_others"),
+        "end denials of others": "unit/server/test_deny_list.c::full_list_drops_entries_of_the_operator_with_most",
         "fill the audit log": elsewhere("shares.py::test_orders_of_one_key_are_rows_of_the_audit_at_a_rate_and_the_rest_is_one_row"),
     },
     "a name for a job": {
