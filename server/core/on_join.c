@@ -526,6 +526,9 @@ static void learn(struct node *node, struct holder by, const struct msg_join *jo
 {
     node_note_epoch(node, join->highest_epoch);
     node->joined_by = by;
+    if (!node->job->opened_by.is_known) { /* a new job, or one that the server has loaded */
+        node->job->opened_by = by;
+    }
     node->pid = join->pid;
     node->is_durable = join->durable;
     node->has_role = join->has_role;
@@ -639,9 +642,6 @@ static int open_job_and_node(struct rdzv *r, struct job **job, const struct msg_
             job_free(r, fresh);
         }
         return TFE_ENOMEM;
-    }
-    if (!into->opened_by.is_known) { /* also a job that the server has loaded from its database */
-        into->opened_by = sender_holder(r);
     }
     if (fresh) {
         job_insert(r, fresh);

@@ -179,6 +179,22 @@ def test_events_of_a_chosen_job_suppress_none_of_others(server, ctl, token):
         assert "node_joined" in [e["kind"] for e in events]
 
 
+def test_jobs_of_one_key_count_for_it_after_a_restart_of_the_server(server, token):
+    options = (*QUICK, "--max-jobs-per-token=1")
+    s = server(*options)
+    key = token("--job=team-a-*")
+    with RawClient(s.port, key) as node:
+        node.join("n1", job="team-a-1")
+        node.ready(node.receive_until("PREPARE")[1][1][0])
+        node.receive_until("START")
+        s.kill()
+    s = server(*options, port=s.port)
+    with RawClient(s.port, key) as node, RawClient(s.port, key) as other:
+        assert node.join("n1", job="team-a-1")[0] == "WELCOME"
+        name, fields = other.join("n2", job="team-a-2")
+        assert name == "REFUSED" and fields[1] == [LIMIT_REACHED]
+
+
 def send_metrics(client, epoch, step, names):
     rows = [(5, encode({1: name}) + b"\x11" + struct.pack("<d", step)) for name in names]
     client.send("METRICS", [(1, epoch), (2, step), *rows])
