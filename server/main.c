@@ -271,7 +271,8 @@ static int open_store(struct server *server, struct store **ret, struct tfe_reas
 static int take_ban(void *ctx, const struct tfe_msg *row)
 {
     /* Expired entries stay in the store but are not loaded. */
-    return row->u.ban_row.until.ms > clock_wall().ms ? deny_list_add(ctx, &row->u.ban_row, NULL) : 0;
+    return row->u.ban_row.until.ms > clock_wall().ms ? deny_list_add(ctx, &row->u.ban_row, NULL)
+                                                     : 0;
 }
 
 static int load_bans(struct server *server, struct store *store, struct tfe_reason *reason)
