@@ -1,5 +1,6 @@
 """scripts/examples/serve.py: serves the model that a job has stored, and the next one when it is there."""
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -29,8 +30,9 @@ model.save(os.path.join(os.environ["TFE_ARTIFACTS"], "model.keras"))
 def train(tmp_path, place, text, *arguments):
     script = tmp_path / "job.py"
     script.write_text(text)
+    path = os.pathsep.join([str(pathlib.Path(program("tfe-rdzv")).parent), os.environ["PATH"]])
     done = subprocess.run([program("tfe-agent"), "--standalone", "--python", sys.executable, f"--artifacts={place}", str(script), *arguments],
-                          env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+                          env=clean_environment(PATH=path), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
 
 
