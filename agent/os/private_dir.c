@@ -39,8 +39,10 @@ bool private_dir_keeps_artifacts(int dir, const char *name)
     char path[PATH_MAX];
     struct stat st;
     (void)snprintf(path, sizeof path, "%s/" PRIVATE_DIR_ARTIFACTS "/" PRIVATE_DIR_NOT_STORED, name);
-    return fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-           st.st_mtime + PRIVATE_DIR_KEPT_S > time(NULL);
+    const time_t now = time(NULL);
+    /* A trainer can set any time; one in the future would keep its files for ever. */
+    return fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mtime <= now &&
+           st.st_mtime + PRIVATE_DIR_KEPT_S > now;
 }
 
 /* Returns true for artifacts that must stay, and for an agent's directory with such artifacts. */
