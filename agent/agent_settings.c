@@ -352,6 +352,8 @@ static const struct option_spec specs[] = {
     PARSE_FIELD("check", checks, parse_check, "COMMAND", NULL,
                 "command that sh runs before this node is ready and after a trainer has failed "
                 "here: a nonzero status keeps the node out; may be repeated"),
+    TIME("gpu-memory-wait", gpu_memory_wait_ms, 0, OPTION_DAY_MS, "0",
+         "longest wait for the GPU memory of ended trainers before the next start; 0: none"),
     PARSE_FIELD(
         "notice", notice, notice_selection_parse, "SOURCES", "auto",
         "sources of preemption notices: auto, none, or aws,gce,azure,file:PATH,cmd:COMMAND"),
@@ -399,8 +401,6 @@ static const struct option_spec specs[] = {
     PARSE_FIELD(
         "progress-regex", progress_regex, parse_progress_regex, "PATTERN", NULL,
         "pattern of progress in trainers' output: 'step (?<step>[0-9]+).*loss (?<loss>[0-9.]+)'"),
-    TIME("gpu-memory-wait", gpu_memory_wait_ms, 0, OPTION_DAY_MS, "0",
-         "longest wait for the GPU memory of ended trainers before the next start; 0: none"),
     FLAG("no-standby", standby.is_off, "keep no warm interpreter for the next start"),
     WORD("framework", standby.framework, framework_names, "NAME", "auto",
          "what a standby imports and how the port is handed over: auto, tensorflow, jax, torch or "
