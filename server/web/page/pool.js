@@ -87,9 +87,9 @@ export function pool(main, events) {
 
 // The submission of a job and its conditions; for a job that agents opened, its artifacts if it has any.
 export function submission(name) {
-  const wants = h("dl", { class: "facts" }), body = h("tbody");
+  const wants = h("dl", { class: "facts" }), body = h("tbody"), title = h("h2", {}, "Submission");
   const rows = keyed(body, c => ({ cells: [[c.condition], [badge(c.status ? "yes" : "no", c.status ? "ok" : "")], [h("span", { class: "once" }, moment(c.at_ms))], [c.reason], [c.says]], heads: ["", "Status", "Since", "Reason", ""], wide: [0, 4] }));
-  const node = h("section", { class: "card", hidden: true, id: "conditions" }, h("header", {}, h("h2", {}, "Submission and artifacts")), h("div", { class: "body" }, wants),
+  const node = h("section", { class: "card", hidden: true, id: "conditions" }, h("header", {}, title), h("div", { class: "body" }, wants),
     h("table", { class: "wraps" }, h("caption", { class: "sr" }, "Conditions"), head(["Condition", "Status", "Since", "Reason", "Message"], []), body));
   const job = () => store.conditions.get(`job/${name}`);
   let last = "";
@@ -98,6 +98,7 @@ export function submission(name) {
     const conditions = [...store.conditions.values()].filter(c => c.condition), isSubmitted = is?.origin === "submitted";
     node.hidden = !isSubmitted && !conditions.some(c => c.condition === "Artifacts");
     if (node.hidden) return;
+    title.textContent = isSubmitted ? "Submission" : "Artifacts";
     const list = !isSubmitted ? [] : [["Command", command(is)], ["Files", files(is)], ["Nodes", `${is.nodes_assigned ?? 0} of ${sizes(is)}`], ["Priority", is.priority], ["Submitted", moment(is.created_ms)]].filter(([, v]) => v != null && v !== "");
     if (last !== (last = JSON.stringify(list))) wants.replaceChildren(...list.flatMap(([k, v]) => [h("dt", {}, k), h("dd", { class: k === "Command" || k === "Files" ? "mono" : null }, String(v))]));
     rows(conditions.sort((a, b) => a.at_ms - b.at_ms).map(c => [c.condition, c, `${c.told_ms}`]));
