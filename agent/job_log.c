@@ -89,8 +89,8 @@ static void stop_sentence(const struct msg_stop *stop, char ret[MSG_SENTENCE_MAX
 {
     const char *who = stop->blamed ? stop->blamed : "a node";
     const char *what = NULL;
-    if (stop->says) {
-        snprintf(ret, MSG_SENTENCE_MAX, "%s", stop->says);
+    if (stop->message) {
+        snprintf(ret, MSG_SENTENCE_MAX, "%s", stop->message);
         return;
     }
     switch (stop->cause) {
@@ -163,7 +163,7 @@ void job_log_event(struct job_log *l, const struct agent_event *event)
 {
     l->stop_reason[0] = '\0';
     if (event->type == AGENT_DISCONNECTED && event->lost.how == AGENT_LINK_UNREACHABLE &&
-        !l->server_spoke) {
+        !l->server_responded) {
         char sentence[MSG_SENTENCE_MAX];
         snprintf(sentence, sizeof sentence, "cannot reach the server at %s: %s", l->endpoint,
                  event->lost.reason ? event->lost.reason : "no answer");
@@ -176,7 +176,7 @@ void job_log_event(struct job_log *l, const struct agent_event *event)
         snprintf(l->shown, sizeof l->shown, "%s", event->end.tail);
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_STOP) {
         stop_sentence(&event->msg->u.stop, l->stop_reason);
-        if (l->trainers_ended && event->msg->u.stop.says) {
+        if (l->trainers_ended && event->msg->u.stop.message) {
             log_info("server_message",
                      LOG_S("reason", l->stop_reason)); /* nothing is left to stop */
         }
@@ -184,13 +184,13 @@ void job_log_event(struct job_log *l, const struct agent_event *event)
         apply_renewed(l, &event->msg->u.renewed);
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME) {
         l->waiting.reason[0] = '\0'; /* the server sends it anew */
-        if (event->msg->u.welcome.says) {
-            log_info("server_message", LOG_S("reason", event->msg->u.welcome.says));
+        if (event->msg->u.welcome.message) {
+            log_info("server_message", LOG_S("reason", event->msg->u.welcome.message));
         }
     }
-    l->job_was_over = l->job_was_over || (!l->server_spoke && event->type == AGENT_MESSAGE &&
+    l->job_was_over = l->job_was_over || (!l->server_responded && event->type == AGENT_MESSAGE &&
                                           event->msg->type == MSG_FINISH);
-    l->server_spoke = l->server_spoke || event->type == AGENT_MESSAGE;
+    l->server_responded = l->server_responded || event->type == AGENT_MESSAGE;
 }
 
 void job_log_begin(struct job_log *l, uint32_t rank)

@@ -11,12 +11,12 @@ struct job_log {
     char endpoint[ENDPOINT_TEXT_MAX]; /* of the server */
     const struct output_show *show;   /* trainer output that appears on the agent's streams */
     uint32_t join_timeout_ms;
-    uint32_t rank;       /* rank of the node's first trainer */
-    bool is_preparing;   /* the node is not ready for reasons of its own */
-    bool is_sweeping;    /* trainers are ending because the agent kills them */
-    bool trainers_ended; /* the trainers ended before the server stopped them */
-    bool server_spoke;   /* a server has sent a message */
-    bool job_was_over;   /* the first message of the server was that the job is over */
+    uint32_t rank;         /* rank of the node's first trainer */
+    bool is_preparing;     /* the node is not ready for reasons of its own */
+    bool is_sweeping;      /* trainers are ending because the agent kills them */
+    bool trainers_ended;   /* the trainers ended before the server stopped them */
+    bool server_responded; /* a server has sent a message */
+    bool job_was_over;     /* the first message of the server was that the job is over */
     char stop_reason[MSG_SENTENCE_MAX]; /* reason of the STOP being handled, or "" */
     /* last lines of the trainer that failed on this node, if they were shown */
     char shown[MSG_TAIL_MAX + 1];

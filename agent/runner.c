@@ -46,7 +46,7 @@
 #define PRINTED_EACH_MS 50
 #define PRINTED_AT_ONCE 20
 /* Interval of log entries about a slow import. */
-#define IMPORT_SAY_MS 1000
+#define IMPORT_REPORT_MS 1000
 /* Upper bound of the time until all threads of a killed program are gone. */
 #define ONE_SIGNAL_MS 1000
 
@@ -147,7 +147,7 @@ static void hold_ports(struct runner *r, const struct agent_action *action)
     hold_ports_if_fit(r);
     if (r->hold_pending && !standbys_are_settled(trainers_standbys(r->trainers))) {
         r->import_since_us = clock_us();
-        timer_after(r->import_timer, IMPORT_SAY_MS);
+        timer_after(r->import_timer, IMPORT_REPORT_MS);
     }
 }
 
@@ -160,7 +160,7 @@ static void on_import_timer(evutil_socket_t fd, short what, void *ctx)
         snprintf(sentence, sizeof sentence, "importing %s",
                  modules ? modules : "the script's modules (TensorFlow takes seconds)");
         job_log_waiting(&r->log, sentence, (uint32_t)((clock_us() - r->import_since_us) / 1000), 0);
-        timer_after(r->import_timer, IMPORT_SAY_MS);
+        timer_after(r->import_timer, IMPORT_REPORT_MS);
     }
 }
 

@@ -318,14 +318,14 @@ static int finish(uint32_t half)
 static const struct {
     const char *name;
     int (*happen)(uint32_t half);
-    uint32_t starts; /* the next epoch starts with half minus this many members */
-    bool ends;       /* all nodes receive the end of the job */
-    bool goes_on;    /* nothing changes yet */
+    uint32_t starts;      /* the next epoch starts with half minus this many members */
+    bool ends;            /* all nodes receive the end of the job */
+    bool should_continue; /* nothing changes yet */
 } ways[] = {
     {.name = "lose", .happen = lose, .starts = 1},
     {.name = "leave", .happen = leave, .starts = 1},
     {.name = "crash", .happen = crash},
-    {.name = "notice", .happen = notice, .goes_on = true},
+    {.name = "notice", .happen = notice, .should_continue = true},
     {.name = "finish", .happen = finish, .ends = true},
 };
 
@@ -370,7 +370,7 @@ static int run_jobs(uint32_t nodes, const char *name)
     const double began = now_ns();
     const bool done = jobs_go_on(way, half) == 0;
     if (!done || finished != (ways[way].ends ? half : 0) ||
-        started != (ways[way].ends || ways[way].goes_on ? 0 : half - ways[way].starts)) {
+        started != (ways[way].ends || ways[way].should_continue ? 0 : half - ways[way].starts)) {
         (void)fprintf(stderr, "%s: %llu of %u started, %llu finished\n", name, started, half,
                       finished);
         return 1;

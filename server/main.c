@@ -63,11 +63,11 @@ enum { EXIT_USAGE = 2 };
  * while all agent sessions are in use. */
 #define FILES_RESERVED 32
 
-#define AGENTS_LEAST 8
+#define AGENTS_MIN 8
 
 /* Two sessions per possible member (the old and the new one of a reconnecting node). More would
  * only cost memory. */
-#define AGENTS_MOST (2 * MSG_NODES_MAX)
+#define AGENTS_MAX (2 * MSG_NODES_MAX)
 
 struct server {
     struct settings settings;
@@ -181,13 +181,13 @@ static int raise_files(uint32_t *ret_max_agents, struct tfe_reason *reason)
             files = raised;
         }
     }
-    if (files.rlim_cur < FILES_RESERVED + AGENTS_LEAST) {
+    if (files.rlim_cur < FILES_RESERVED + AGENTS_MIN) {
         reason_set(reason, "the limit of open files is %llu, at least %d are needed (ulimit -n)",
-                   (unsigned long long)files.rlim_cur, FILES_RESERVED + AGENTS_LEAST);
+                   (unsigned long long)files.rlim_cur, FILES_RESERVED + AGENTS_MIN);
         return TFE_ESYS;
     }
     rlim_t agents = files.rlim_cur - FILES_RESERVED;
-    *ret_max_agents = agents < AGENTS_MOST ? (uint32_t)agents : AGENTS_MOST;
+    *ret_max_agents = agents < AGENTS_MAX ? (uint32_t)agents : AGENTS_MAX;
     return 0;
 }
 

@@ -16,7 +16,7 @@
 #include "server/events/counters.h"
 #include "server/node_address.h"
 
-#define STRANGER_AUDIT_MS 60000
+#define UNAUTHENTICATED_AUDIT_MS 60000
 
 /* Assigns a number to the session of an agent. Returns false if all are in use. */
 static bool assign_number(struct sessions *all, struct session *s)
@@ -118,7 +118,7 @@ static const char *count_token_use(struct session *s, const char *node)
         session_audit(s, "JOIN", node, "token_used");
         const struct tfe_msg row = {.type = MSG_TOKEN_ROW, .u.token_row = *used};
         if (writer_put(s->all->writer, &row, NULL, NULL, NULL) != 0) {
-            log_warn("token_use_not_kept", LOG_S("key", used->key));
+            log_warn("token_use_not_stored", LOG_S("key", used->key));
         }
     }
     return fault;
@@ -395,10 +395,10 @@ static bool is_peers_fault(enum channel_end end)
 }
 
 /* Writes at most one audit row per minute about peers without a valid token. */
-static void audit_stranger(struct session *s, enum channel_end end, const char *detail)
+static void audit_unauthenticated(struct session *s, enum channel_end end, const char *detail)
 {
     if (end == CHANNEL_UNAUTHORISED &&
-        rate_pass(&s->all->strangers, clock_mono(), STRANGER_AUDIT_MS, 1)) {
+        rate_pass(&s->all->audit_rate, clock_mono(), UNAUTHENTICATED_AUDIT_MS, 1)) {
         session_audit(s, "refused", detail, channel_end_name(end));
     }
 }
@@ -421,7 +421,7 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
                  LOG_S("end", channel_end_name(end)), LOG_S("reason", detail),
                  LOG_U("not_logged", hidden));
     }
-    audit_stranger(s, end, detail);
+    audit_unauthenticated(s, end, detail);
     session_drop(s);
 }
 

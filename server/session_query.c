@@ -18,7 +18,7 @@ static void keep_ban(struct sessions *all, const struct msg_ban_row *row)
 {
     const struct tfe_msg msg = {.type = MSG_BAN_ROW, .u.ban_row = *row};
     if (writer_put(all->writer, &msg, NULL, NULL, NULL) != 0) {
-        log_warn("ban_not_kept", LOG_S("node", row->node));
+        log_warn("ban_not_stored", LOG_S("node", row->node));
     }
 }
 
@@ -114,7 +114,7 @@ static bool execute_pool_order(struct session *s, const struct tfe_msg *order, c
 }
 
 /* Evicts a node whose own key is revoked. Refuses if the node has no key of its own. */
-static void revoke_agent(struct session *s, const char *node, bool speaks, bool is_enrolled,
+static void revoke_agent(struct session *s, const char *node, bool is_self, bool is_enrolled,
                          struct operator_response *ret)
 {
     const struct tfe_msg evict = {.type = MSG_EVICT, .u.evict = {.node = node, .for_ms = 0}};
@@ -128,7 +128,7 @@ static void revoke_agent(struct session *s, const char *node, bool speaks, bool 
                 .type = MSG_REFUSED,
                 .u.refused = {
                     REFUSAL_NO_SUCH_KEY,
-                    speaks
+                    is_self
                         ? "this agent does not have its own key yet (revoke its token or evict it)"
                         : "this agent's key is unknown because the agent is not connected (evict "
                           "it, or revoke the key by its id from tfe-ctl audit)"}}};

@@ -38,7 +38,7 @@ static void store_report(void *ctx, const struct msg_token_row *row)
     struct sessions *all = ctx;
     const struct tfe_msg msg = {.type = MSG_TOKEN_ROW, .u.token_row = *row};
     if (writer_put(all->writer, &msg, NULL, NULL, NULL) != 0) {
-        log_warn("token_use_not_kept", LOG_S("key", row->key));
+        log_warn("token_use_not_stored", LOG_S("key", row->key));
     }
 }
 

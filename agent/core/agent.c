@@ -94,7 +94,7 @@ static void on_start(struct agent *a, const struct msg_start *start)
         /* JOIN answers a START that is ignored: it reports the node's state. If a JOIN is already
          * outstanding, a second one would make it unclear which of them WELCOME confirms. */
         step_trace(t, AGENT_TRACE_VOID_START, start->epoch, 0, reason);
-        t->wants_join = t->is_up;
+        t->must_join = t->is_up;
         return;
     }
     link_fence(&a->link, t, start->fence_ms);
@@ -127,7 +127,7 @@ static void on_restart(struct agent *a, const struct msg_restart *restart)
     const char *reason = objection_again(a, restart);
     if (reason) {
         step_trace(t, AGENT_TRACE_VOID_START, restart->epoch, 0, reason);
-        t->wants_join = t->is_up;
+        t->must_join = t->is_up;
         return;
     }
     const struct table *table = tables_held(&a->tables);
@@ -304,7 +304,7 @@ static void on_idle(struct agent *a)
 {
     progress_end(&a->progress);
     processes_trainers_gone(&a->processes);
-    a->step.wants_ready = true;
+    a->step.must_send_ready = true;
 }
 
 static void on_guard_lost(struct agent *a)
@@ -403,8 +403,8 @@ static int dispatch(struct agent *a, const struct agent_event *event)
     case AGENT_CONNECTED:
         link_connected(l);
         preparation_connected(&a->preparation, event->host);
-        t->wants_join = event->host || preparation_host(&a->preparation);
-        if (!t->wants_join) {
+        t->must_join = event->host || preparation_host(&a->preparation);
+        if (!t->must_join) {
             step_leave(t, LEAVE_AT_ONCE, AGENT_EXIT_USAGE,
                        "this machine has no IPv4 address, and TensorFlow listens on IPv4 only "
                        "(assign one, or set --address)");
@@ -465,7 +465,7 @@ static int dispatch(struct agent *a, const struct agent_event *event)
         return 0;
     case AGENT_GUARD:
         processes_guard(&a->processes, event->guard_pid);
-        t->wants_ready = true;
+        t->must_send_ready = true;
         return 0;
     case AGENT_GUARD_LOST:
         on_guard_lost(a);
@@ -522,8 +522,8 @@ static void send_join(struct agent *a)
 
 static void settle_join(struct agent *a)
 {
-    if (a->step.wants_join) {
-        a->step.wants_join = false;
+    if (a->step.must_join) {
+        a->step.must_join = false;
         send_join(a);
     }
 }
@@ -531,13 +531,13 @@ static void settle_join(struct agent *a)
 static void settle_ready(struct agent *a)
 {
     struct step_context *t = &a->step;
-    if (t->wants_ready && t->is_up && t->leave == LEAVE_NOT &&
+    if (t->must_send_ready && t->is_up && t->leave == LEAVE_NOT &&
         preparation_is_requested(&a->preparation) && work_is_idle(&a->work) &&
         processes_can_start(&a->processes) && !notices_end_agent(&a->notices)) {
         preparation_send_ready(&a->preparation, t, tables_digest(&a->tables),
                                progress_memory(&a->progress));
     }
-    t->wants_ready = false;
+    t->must_send_ready = false;
 }
 
 /* Ends the agent once nothing runs: sends GOODBYE and waits for a clean close, or exits

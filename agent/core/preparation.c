@@ -39,7 +39,7 @@ void preparation_begin(struct preparation *p, struct step_context *t,
         p->held_epoch = 0;
         set_responding(p, t, false);
     }
-    p->wants_response = prepare->answer;
+    p->must_respond = prepare->answer;
     preparation_request_ready(p, t);
 }
 
@@ -52,7 +52,7 @@ int preparation_ports_held(struct preparation *p, struct step_context *t,
     if (event->ports.epoch == p->epoch && p->held_epoch != p->epoch) {
         memcpy(p->ports, event->ports.v, event->ports.n * sizeof(p->ports[0]));
         p->held_epoch = p->epoch;
-        t->wants_ready = true;
+        t->must_send_ready = true;
     }
     return 0;
 }
@@ -60,7 +60,7 @@ int preparation_ports_held(struct preparation *p, struct step_context *t,
 void preparation_request_ready(struct preparation *p, struct step_context *t)
 {
     p->is_requested = true;
-    t->wants_ready = true;
+    t->must_send_ready = true;
 }
 
 void preparation_send_ready(struct preparation *p, struct step_context *t, uint64_t table_digest,
@@ -72,7 +72,7 @@ void preparation_send_ready(struct preparation *p, struct step_context *t, uint6
         order->hold.fresh = p->fresh_ports;
         return;
     }
-    set_responding(p, t, p->wants_response);
+    set_responding(p, t, p->must_respond);
     step_send(t, MSG_READY)->u.ready = (struct msg_ready){
         .epoch = p->epoch,
         .host = p->host,

@@ -12,7 +12,7 @@ struct preparation {
      * be obsolete */
     bool is_requested;
     bool fresh_ports;
-    bool wants_response; /* the server wants probes on the ports to be answered */
+    bool must_respond;   /* the server wants probes on the ports to be answered */
     bool is_responding;  /* probes on the ports are being answered */
     uint64_t held_epoch; /* epoch for which ports are reserved, or 0 */
     uint16_t ports[MSG_NPROC_MAX];

@@ -50,7 +50,7 @@ static void keep_higher(bool *has, uint64_t *step, bool has_new, uint64_t new_st
 
 static bool is_same_memory(const struct msg_memory *a, const struct msg_memory *b)
 {
-    return a->bytes == b->bytes && a->has_kept == b->has_kept && a->epoch == b->epoch &&
+    return a->bytes == b->bytes && a->has_snapshot == b->has_snapshot && a->epoch == b->epoch &&
            a->step == b->step;
 }
 
@@ -71,8 +71,9 @@ int progress_apply(struct progress *p, struct step_context *t, uint32_t local,
     keep_higher(&p->all.has_saved, &p->all.saved_step, report->has_saved, report->saved_step);
     p->all.saves = report->saves > was.saves ? report->saves : was.saves;
     p->all.answers = report->answers > was.answers ? report->answers : was.answers;
-    p->all.kept_answers =
-        report->kept_answers > was.kept_answers ? report->kept_answers : was.kept_answers;
+    p->all.snapshot_answers = report->snapshot_answers > was.snapshot_answers
+                                  ? report->snapshot_answers
+                                  : was.snapshot_answers;
     p->all.memory = report->memory;
     p->all.has_from = report->has_from;
     p->all.from_step = report->from_step;
@@ -82,7 +83,7 @@ int progress_apply(struct progress *p, struct step_context *t, uint32_t local,
                      p->all.listens != was.listens || p->all.has_saved != was.has_saved ||
                      p->all.saved_step != was.saved_step || p->all.ends != was.ends ||
                      p->all.partitioned != was.partitioned ||
-                     p->all.kept_answers != was.kept_answers;
+                     p->all.snapshot_answers != was.snapshot_answers;
     bool is_unchanged = p->all.has_step == was.has_step && p->all.step == was.step &&
                         p->all.has_from == was.has_from && p->all.from_step == was.from_step &&
                         is_same_memory(&p->all.memory, &was.memory);

@@ -28,8 +28,8 @@ struct step_context {
     struct agent_action actions[ACTIONS_MAX];
     size_t n_actions;
 
-    bool wants_join;  /* send JOIN again on the same connection */
-    bool wants_ready; /* send READY if it is requested and the node is ready */
+    bool must_join;       /* send JOIN again on the same connection */
+    bool must_send_ready; /* send READY if it is requested and the node is ready */
     /* The first request to leave wins and stays in force across events. */
     enum leave_how leave;
     bool exits_now; /* exit even if processes still run */

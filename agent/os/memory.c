@@ -41,8 +41,8 @@ struct names {
 static void apply_cgroups(struct headroom *headroom, const struct names *names)
 {
     char directory[PATH_MAX];
-    bool goes_on = cgroup_own(names->controller, directory);
-    while (goes_on) {
+    bool should_continue = cgroup_own(names->controller, directory);
+    while (should_continue) {
         uint64_t limit;
         uint64_t used;
         uint64_t cache = 0;
@@ -52,7 +52,7 @@ static void apply_cgroups(struct headroom *headroom, const struct names *names)
             used = used > cache ? used - cache : 0;
             headroom_reduce(headroom, limit > used ? limit - used : 0, limit);
         }
-        goes_on = cgroup_up(directory);
+        should_continue = cgroup_up(directory);
     }
 }
 

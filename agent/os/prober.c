@@ -305,14 +305,14 @@ static void resolve(struct probing *p, const char *host)
 static struct probing *probing_new(struct prober *prober, const struct msg_probe *probe,
                                    bool loopback, bool is_of_guard)
 {
-    static const struct timeval patience = {.tv_sec = PROBER_MS / 1000,
-                                            .tv_usec = PROBER_MS % 1000 * 1000};
+    static const struct timeval timeout = {.tv_sec = PROBER_MS / 1000,
+                                           .tv_usec = PROBER_MS % 1000 * 1000};
     struct probing *p = calloc(1, sizeof *p);
     if (!p) {
         return NULL;
     }
     p->timer = evtimer_new(prober->base, on_timer, p);
-    if (!p->timer || evtimer_add(p->timer, &patience) != 0) {
+    if (!p->timer || evtimer_add(p->timer, &timeout) != 0) {
         event_drop(&p->timer);
         free(p);
         return NULL;
@@ -352,7 +352,7 @@ static void try_all(struct probing *p, const char *at)
 
 /* Fetches a proof from the guard's port in a separate probe, so that the main probe does not
  * wait for a port that a firewall may drop. */
-static void ask_guard(struct prober *prober, const struct msg_probe *probe, bool loopback)
+static void request_from_guard(struct prober *prober, const struct msg_probe *probe, bool loopback)
 {
     struct msg_probe of_guard = *probe;
     of_guard.kind = PROBE_ADDRESS; /* the kind that reads an answer */
@@ -375,7 +375,7 @@ int prober_start(struct prober *prober, const struct msg_probe *probe, bool loop
     }
     try_all(p, probe->host);
     if (probe->guard_port != 0) {
-        ask_guard(prober, probe, loopback);
+        request_from_guard(prober, probe, loopback);
     }
     return 0;
 }

@@ -142,14 +142,14 @@ static bool diag_collect(int *diag, int family, uint16_t port, struct inodes *re
                     .idiag_states = 1U << TCP_LISTEN_STATE,
                     .id.idiag_sport = htons(port)},
     };
-    struct timeval patience = {.tv_usec = 100000};
+    struct timeval timeout = {.tv_usec = 100000};
     size_t before = ret->n;
     if (*diag < 0) {
         *diag = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
         if (*diag < 0) {
             return false;
         }
-        setsockopt(*diag, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        setsockopt(*diag, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     }
     if (send(*diag, &dump, sizeof dump, 0) == (ssize_t)sizeof dump &&
         diag_receive(*diag, port, ret)) {

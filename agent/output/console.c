@@ -255,10 +255,10 @@ bool console_show_unfinished(struct console *console, const struct output_stream
     return true;
 }
 
-bool console_is_behind(struct console *console, uint32_t patience_ms)
+bool console_is_behind(struct console *console, uint32_t timeout_ms)
 {
     console->was_behind = output_cursor_lag(console->ring, &console->cursor) > CONSOLE_LAG_MAX &&
-                          tfe_mono_sub(clock_mono(), console->moved) < patience_ms;
+                          tfe_mono_sub(clock_mono(), console->moved) < timeout_ms;
     return console->was_behind;
 }
 

@@ -30,7 +30,7 @@ void console_free(struct console *console, uint32_t timeout_ms);
 bool console_show_unfinished(struct console *console, const struct output_stream *stream,
                              const char *line, size_t n);
 
-/* Returns true if the stream is behind, but has accepted data within the last patience_ms. */
-bool console_is_behind(struct console *console, uint32_t patience_ms);
+/* Returns true if the stream is behind, but has accepted data within the last timeout_ms. */
+bool console_is_behind(struct console *console, uint32_t timeout_ms);
 
 #endif

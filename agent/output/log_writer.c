@@ -190,7 +190,7 @@ struct log_target *log_writer_open(struct log_writer *w, uint32_t run,
 
 bool log_writer_is_behind(const struct log_writer *w)
 {
-    return tfe_mono_sub(clock_mono(), w->moved) < LOG_PATIENCE_MS &&
+    return tfe_mono_sub(clock_mono(), w->moved) < LOG_TIMEOUT_MS &&
            output_cursor_lag(w->options.ring, &w->cursor) > LOG_LAG_MAX;
 }
 

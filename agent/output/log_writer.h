@@ -15,9 +15,9 @@
 /* Size of the records that wait for the thread. */
 #define LOG_QUEUE_MAX ((size_t)256 * 1024)
 /* Number of bytes by which the files may be behind before trainers wait for the disk, unless it has
- * made no progress for LOG_PATIENCE_MS. */
+ * made no progress for LOG_TIMEOUT_MS. */
 #define LOG_LAG_MAX (OUTPUT_RING_BYTES / 2)
-#define LOG_PATIENCE_MS 1000
+#define LOG_TIMEOUT_MS 1000
 
 struct event_base;
 struct log_reader;

@@ -48,7 +48,7 @@
 
 /* After a reader of the agent's output has accepted nothing for this long, trainers do not wait for
  * it any more. */
-#define PATIENCE_MS 1000u
+#define TIMEOUT_MS 1000u
 
 /* Interval between two displays of a progress bar. */
 #define BAR_MS 1000
@@ -338,7 +338,7 @@ static bool must_wait(const struct source *source)
         return log_writer_is_behind(options->logs);
     }
     return source->console && !options->logs &&
-           console_is_behind(source->console, options->patience_ms);
+           console_is_behind(source->console, options->timeout_ms);
 }
 
 /* Reads and processes available data unless the console or the log files are behind. */
@@ -394,8 +394,8 @@ struct output_sink *output_sink_new(const struct output_options *options)
     struct output_sink *sink = must_alloc(sizeof *sink);
     int pipes = STREAMS * (options->nproc ? (int)options->nproc : 1);
     sink->options = *options;
-    if (!options->patience_ms) {
-        sink->options.patience_ms = PATIENCE_MS;
+    if (!options->timeout_ms) {
+        sink->options.timeout_ms = TIMEOUT_MS;
     }
     sink->pipe_bytes = PIPES_BYTES / pipes < PIPE_BYTES ? PIPES_BYTES / pipes : PIPE_BYTES;
     sink->again = evtimer_new(options->base, on_again, sink);

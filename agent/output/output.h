@@ -31,7 +31,7 @@ struct output_options {
     struct output_ring *ring;
     output_line_fn *on_line; /* receives lines of the first trainer, or NULL */
     void *on_line_ctx;
-    uint32_t patience_ms; /* time for which trainers wait for a stream that accepts no data; 0 for
+    uint32_t timeout_ms; /* time for which trainers wait for a stream that accepts no data; 0 for
                              the default, 1 s */
 };
 

@@ -371,7 +371,7 @@ int pool_child_start(const struct pool_child_options *options, struct pool_child
     struct pool_child *c = must_alloc(sizeof *c);
     int output_fd[2] = {-1, -1};
     int in[2] = {-1, -1};
-    char words_variable[40];
+    char messages_variable[40];
     *c = (struct pool_child){.options = *options,
                              .output_fd = -1,
                              .lifeline = -1,
@@ -382,9 +382,9 @@ int pool_child_start(const struct pool_child_options *options, struct pool_child
     const bool is_open = pipe2(output_fd, O_CLOEXEC) == 0 && open_channel(options, in) &&
                          fcntl(output_fd[0], F_SETFL, O_NONBLOCK) == 0 &&
                          handover_write(in[1], options->handover) == 0;
-    snprintf(words_variable, sizeof words_variable, STDIO_MESSAGES_FD "=%d", output_fd[1]);
+    snprintf(messages_variable, sizeof messages_variable, STDIO_MESSAGES_FD "=%d", output_fd[1]);
     char **envp = with_two_more(options->envp, HANDOVER_VARIABLE "=0",
-                                options->engine ? NULL : words_variable);
+                                options->engine ? NULL : messages_variable);
     pid_t parent = getpid();
     c->options.envp = envp;
     c->pid = is_open ? proc_fork_blocked() : -1;

@@ -53,7 +53,7 @@ struct fetch {
     struct tfe_reason error; /* error of the last attempt, or "" */
 };
 
-static void begin_anew(struct fetch *f)
+static void restart_download(struct fetch *f)
 {
     f->received = f->requested = f->total = 0;
     (void)crypto_generichash_init(&f->hash, NULL, 0, MSG_BUNDLE_HEX / 2);
@@ -126,7 +126,7 @@ static bool is_intact(struct fetch *f, int fd)
     uint8_t bytes[65536];
     off_t received = 0;
     ssize_t n = 1;
-    begin_anew(f);
+    restart_download(f);
     while (received <= (off_t)MSG_BUNDLE_MAX && n > 0) {
         n = pread(fd, bytes, sizeof bytes, received);
         if (n > 0) {
@@ -135,7 +135,7 @@ static bool is_intact(struct fetch *f, int fd)
         }
     }
     const bool is_whole = n == 0 && is_expected_hash(f);
-    begin_anew(f);
+    restart_download(f);
     return is_whole;
 }
 
@@ -177,7 +177,7 @@ static int find_cached(struct fetch *f)
         }
     }
     if (!is_kept) {
-        log_warn("bundle_not_kept", LOG_S("reason", reason.text));
+        log_warn("bundle_not_stored", LOG_S("reason", reason.text));
     }
     if (!is_kept || fd >= 0) {
         f->path[0] = f->cached[0] = '\0';
@@ -260,7 +260,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 static void finish(struct fetch *f)
 {
     if (!is_expected_hash(f)) {
-        begin_anew(f);
+        restart_download(f);
         retry_later(f, "the received bytes do not match the digest");
         return;
     }
@@ -274,7 +274,7 @@ static void finish(struct fetch *f)
 static void store_chunk(struct fetch *f, const struct msg_chunk *chunk)
 {
     if (f->total && chunk->total != f->total) {
-        begin_anew(f);
+        restart_download(f);
         retry_later(f, "the bundle's length changed during the download");
         return;
     }
@@ -310,7 +310,7 @@ void fetch_handle_chunk(struct fetch *f, const struct msg_chunk *chunk)
     if (chunk->n_data > 0) {
         store_chunk(f, chunk);
     } else {
-        retry_later(f, chunk->says);
+        retry_later(f, chunk->message);
     }
 }
 
@@ -322,7 +322,7 @@ struct fetch *fetch_new(const struct fetch_options *options)
     *f = (struct fetch){
         .options = *options, .fd = -1, .timer = evtimer_new(options->base, on_timer, f)};
     must_succeed(f->timer);
-    begin_anew(f);
+    restart_download(f);
     int cached = f->options.state_dir ? find_cached(f) : -1;
     if (cached >= 0) {
         f->fd = cached;

@@ -101,7 +101,7 @@ static int leave_code(const struct pool *p)
 }
 
 static uint32_t leave_ms(const struct pool *p);
-static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries);
+static void leave_pool(struct pool *p, uint32_t within_ms, bool is_urgent);
 
 static void on_lost(void *ctx, int code, const char *sentence)
 {
@@ -116,7 +116,7 @@ static void send_freed(struct pool *p)
 {
     struct tfe_msg msg = {
         .type = MSG_FREED,
-        .u.freed = {.assignment = p->assignment, .code = p->end.code, .says = p->end.message}};
+        .u.freed = {.assignment = p->assignment, .code = p->end.code, .message = p->end.message}};
     log_info("freed", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
              LOG_U("status", p->end.code),
              LOG_S("reason", p->end.message[0] ? p->end.message : NULL));
@@ -395,22 +395,22 @@ static uint32_t leave_ms(const struct pool *p)
 }
 
 /* Repeated stop requests do not shorten the grace period; a second signal does. */
-static void stop(struct pool *p, uint32_t within_ms, bool hurries)
+static void stop(struct pool *p, uint32_t within_ms, bool is_urgent)
 {
     const bool was_stopped = p->is_stopped;
     p->is_stopped = true;
     if (is_preparing(p)) {
         files_stop(p->files);
-    } else if (p->child && (!was_stopped || hurries)) {
+    } else if (p->child && (!was_stopped || is_urgent)) {
         pool_child_stop(p->child, within_ms);
     }
 }
 
 /* Leaves the pool once no child runs. */
-static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries)
+static void leave_pool(struct pool *p, uint32_t within_ms, bool is_urgent)
 {
     if (p->child || is_preparing(p)) {
-        stop(p, within_ms, hurries);
+        stop(p, within_ms, is_urgent);
     } else if (member_is_up(p->member)) {
         member_goodbye(p->member);
     } else {
@@ -426,18 +426,18 @@ static void on_release(struct pool *p, const struct msg_release *release)
         (release->assignment == p->assignment || !p->assignment)) {
         p->leaves = SIGTERM;
         p->out = release->out;
-        log_info("leaving", LOG_S("reason", release->says[0] ? release->says : NULL));
+        log_info("leaving", LOG_S("reason", release->message[0] ? release->message : NULL));
         leave_pool(p, within_ms, false);
         return;
     }
     if (release->assignment && release->assignment != p->assignment) {
         struct tfe_msg msg = {.type = MSG_FREED,
-                              .u.freed = {.assignment = release->assignment, .says = ""}};
+                              .u.freed = {.assignment = release->assignment, .message = ""}};
         uplink_send(member_uplink(p->member), &msg);
     }
     if (p->scratch && release->assignment == p->assignment) {
         log_info("released", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
-                 LOG_S("reason", release->says[0] ? release->says : NULL));
+                 LOG_S("reason", release->message[0] ? release->message : NULL));
         if (p->child && release->over) {
             pool_child_over(p->child);
         }

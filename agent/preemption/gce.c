@@ -16,7 +16,7 @@
 #define PREEMPTED_LATE_MS 15000
 
 /* Added to the service's own timeout. */
-#define PATIENCE_MS 15000
+#define TIMEOUT_MARGIN_MS 15000
 
 #define ETAG_MAX 63
 #define PATH "/computeMetadata/v1/instance/"
@@ -106,7 +106,7 @@ static void turn(struct source_poll *poll)
     if (q->is_long) {
         snprintf(q->path, sizeof q->path, PATH "%s?wait_for_change=true&timeout_sec=%u%s%s",
                  q->name, (unsigned)wait_s, q->etag[0] ? "&last_etag=" : "", q->etag);
-        question.within_ms = wait_s * 1000 + PATIENCE_MS;
+        question.within_ms = wait_s * 1000 + TIMEOUT_MARGIN_MS;
     } else {
         snprintf(q->path, sizeof q->path, PATH "%s", q->name);
     }

@@ -130,12 +130,12 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
                             &answers, "path", &path, &path_n, "seen", &seen);
     } else if (rc == 0 && m->type == SCRIPT_MEMORY) {
         rc = json_unpack_ex(object, reason, 0, "{s:I}", "bytes", &bytes);
-    } else if (rc == 0 && m->type == SCRIPT_KEPT) {
+    } else if (rc == 0 && m->type == SCRIPT_SNAPSHOT) {
         rc = json_unpack_ex(object, reason, 0, "{s:I,s?I}", "step", &step, "answers", &answers);
     } else if (rc == 0 && m->type == SCRIPT_HANDLER) {
         rc = json_unpack_ex(object, reason, 0, "{s:I,s:b}", "pid", &pid, "term", &handles);
     } else if (rc == 0 && m->type == SCRIPT_REMARK) {
-        rc = json_unpack_ex(object, reason, 0, "{s:s,s?s}", "what", &what, "why", &why_not);
+        rc = json_unpack_ex(object, reason, 0, "{s:s,s?s}", "what", &what, "why", &text);
     } else if (rc == 0 && m->type == SCRIPT_ENDS) {
         rc = json_unpack_ex(object, reason, 0, "{s?I}", "code", &code);
     }

@@ -105,7 +105,7 @@ static struct msg_memory memory_of_node(const struct scripts *s)
         bool is_newer = m->epoch > all.epoch || (m->epoch == all.epoch && m->step > all.step);
         uint64_t bytes =
             m->bytes < MSG_NUMBER_MAX - all.bytes ? all.bytes + m->bytes : MSG_NUMBER_MAX;
-        if (m->has_kept && (!all.has_kept || is_newer)) {
+        if (m->has_snapshot && (!all.has_snapshot || is_newer)) {
             all = *m;
         }
         all.bytes = bytes;
@@ -292,8 +292,8 @@ static void handle_progress(struct scripts *s, uint32_t local, const struct scri
 }
 
 /* Records a complete snapshot in the memory of this trainer. */
-static void handle_kept(struct scripts *s, uint32_t local, const struct script_message *m,
-                        pid_t pid)
+static void handle_snapshot(struct scripts *s, uint32_t local, const struct script_message *m,
+                            pid_t pid)
 {
     struct msg_memory *snapshot = &s->snapshots[local];
     struct msg_progress *p = &s->epoch.progress;
@@ -301,10 +301,10 @@ static void handle_kept(struct scripts *s, uint32_t local, const struct script_m
         reject_message(s, "a snapshot was reported without memory for one", pid);
         return;
     }
-    snapshot->has_kept = true;
+    snapshot->has_snapshot = true;
     snapshot->epoch = p->epoch;
     snapshot->step = m->step;
-    p->kept_answers = m->answers > p->kept_answers ? m->answers : p->kept_answers;
+    p->snapshot_answers = m->answers > p->snapshot_answers ? m->answers : p->snapshot_answers;
     mark_changed(s, local);
 }
 
@@ -372,8 +372,8 @@ static void handle_message(struct scripts *s, const struct script_message *m, pi
     case SCRIPT_REMARK:
         handle_remark(s, local, m);
         return;
-    case SCRIPT_KEPT:
-        handle_kept(s, local, m, pid);
+    case SCRIPT_SNAPSHOT:
+        handle_snapshot(s, local, m, pid);
         return;
     case SCRIPT_ENDS:
         s->epoch.scripts[local].ends = s->epoch.scripts[local].ends || m->code == 0;

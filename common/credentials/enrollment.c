@@ -164,7 +164,7 @@ static void write_file(struct enrollment *e)
     }
     size_t n = enrollment_text(e, s->text);
     if (state_dir_write(e->path, s->text, n, &reason)) {
-        log_warn("agent_key_not_kept", LOG_S("reason", reason.text));
+        log_warn("agent_key_not_stored", LOG_S("reason", reason.text));
     }
     sodium_memzero(s->text, sizeof(s->text));
 }

@@ -9,11 +9,11 @@
 #include "common/base/error.h"
 #include "common/text/reason.h"
 
-/* A key of a mapping in a manifest. why_not is NULL if the key is read or has no effect; otherwise
+/* A key of a mapping in a manifest. note is NULL if the key is read or has no effect; otherwise
  * the key is rejected with this sentence. Keys without a row are rejected, too. */
 struct tfjob_key {
     const char *name; /* key; NULL ends the list */
-    const char *why_not;
+    const char *note;
 };
 
 extern const struct tfjob_key tfjob_metadata_keys[]; /* keys of a job's and of a pod's metadata */

@@ -90,9 +90,9 @@ int tfjob_keys(const json_t *value, const char *path, const struct tfjob_key *ke
         while (at->name && strcmp(at->name, key) != 0) {
             at++;
         }
-        if ((!at->name || at->why_not) && !tfjob_is_empty(item)) {
+        if ((!at->name || at->note) && !tfjob_is_empty(item)) {
             reason_set(reason, "%s%s%.64s is not supported%s%s", path, *path ? "." : "", key,
-                       at->name ? ": " : "", at->name ? at->why_not : "");
+                       at->name ? ": " : "", at->name ? at->note : "");
             return TFE_EINVAL;
         }
     }

@@ -170,7 +170,7 @@ FIELDS(join) = {
 FIELDS(memory) = {
     FIELD(memory, 1, bytes, COUNTED_OR_0),
     FIELD(memory, 2, epoch, EPOCH_OR_0),
-    FIELD(memory, 3, step, STEP, PRESENT_IF(memory, has_kept)),
+    FIELD(memory, 3, step, STEP, PRESENT_IF(memory, has_snapshot)),
 };
 PART_LAYOUT(memory);
 
@@ -202,7 +202,7 @@ FIELDS(progress) = {
     PART(progress, 7, memory),
     FIELD(progress, 8, from_step, STEP, PRESENT_IF(progress, has_from)),
     FIELD(progress, 9, ends, FLAG),
-    FIELD(progress, 10, kept_answers, COUNTED_OR_0),
+    FIELD(progress, 10, snapshot_answers, COUNTED_OR_0),
     FIELD(progress, 30, partitioned, FLAG),
     FIELD(progress, 31, alone, FLAG),
 };
@@ -262,7 +262,7 @@ FIELDS(stop) = {
     FIELD(stop, 2, planned, FLAG),
     FIELD(stop, 3, cause, UP_TO(UINT32_MAX)),
     FIELD(stop, 4, blamed, NODES_NAMED(1), OR_NULL),
-    FIELD(stop, 5, says, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
+    FIELD(stop, 5, message, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
     FIELD(stop, 6, in_memory, FLAG),
 };
 FIELDS(noted) = {FIELD(noted, 1, epoch, EPOCH)};
@@ -279,7 +279,7 @@ FIELDS(welcome) = {
     FIELD(welcome, 6, renew_ms, PERIOD),
     FIELD(welcome, 7, spread_ms, DURATION),
     FIELD(welcome, 8, stop_grace_ms, DURATION),
-    FIELD(welcome, 9, says, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
+    FIELD(welcome, 9, message, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
 };
 
 FIELDS(renewed) = {
@@ -424,8 +424,8 @@ FIELDS(status_job) = {
 };
 
 FIELDS(health) = {
-    FIELD(health, 1, what, TEXT(1, STATE_MAX, is_line)),
-    FIELD(health, 2, says, TEXT(1, MSG_SENTENCE_MAX, NULL)),
+    FIELD(health, 1, component, TEXT(1, STATE_MAX, is_line)),
+    FIELD(health, 2, message, TEXT(1, MSG_SENTENCE_MAX, NULL)),
     FIELD(health, 3, since_ms, DURATION),
 };
 
@@ -624,7 +624,7 @@ FIELDS(event_row) = {
     FIELD(event_row, 7, epoch, EPOCH_OR_0),
     FIELD(event_row, 8, node, TEXT(0, TFE_ID_MAX, is_line)),
     FIELD(event_row, 9, name, LABEL),
-    FIELD(event_row, 10, says, SENTENCE),
+    FIELD(event_row, 10, message, SENTENCE),
 };
 
 FIELDS(series) = {
@@ -660,7 +660,7 @@ FIELDS(pool) = {
 FIELDS(freed) = {
     FIELD(freed, 1, assignment, COUNTED),
     FIELD(freed, 2, code, UP_TO(CODE_MAX)),
-    FIELD(freed, 3, says, SENTENCE),
+    FIELD(freed, 3, message, SENTENCE),
 };
 FIELDS(assign) = {
     FIELD(assign, 1, assignment, COUNTED),
@@ -671,7 +671,7 @@ FIELDS(assign) = {
 FIELDS(release) = {
     FIELD(release, 1, assignment, COUNTED_OR_0),
     FIELD(release, 2, within_ms, DURATION),
-    FIELD(release, 3, says, SENTENCE),
+    FIELD(release, 3, message, SENTENCE),
     FIELD(release, 4, out, ENUM),
     FIELD(release, 5, over, FLAG),
 };
@@ -690,7 +690,7 @@ FIELDS(fetch) = {
 FIELDS(chunk) = {
     FIELD(chunk, 1, digest, DIGEST),       FIELD(chunk, 2, offset, BUNDLE_OFFSET),
     FIELD(chunk, 3, total, BUNDLE_OFFSET), BLOB(chunk, 4, data, 0, MSG_CHUNK_MAX),
-    FIELD(chunk, 8, says, SENTENCE),
+    FIELD(chunk, 8, message, SENTENCE),
 };
 FIELDS(bundle_have) = {
     FIELD(bundle_have, 1, digest, DIGEST),
@@ -714,7 +714,7 @@ FIELDS(condition_row) = {
     FIELD(condition_row, 2, status, FLAG),
     FIELD(condition_row, 3, reason, TEXT(1, STATE_MAX, is_line)),
     MOMENT(condition_row, 4, at),
-    FIELD(condition_row, 5, says, SENTENCE),
+    FIELD(condition_row, 5, message, SENTENCE),
 };
 FIELDS(pool_nodes) = {{.name = NULL}};
 FIELDS(demand) = {{.name = NULL}};

@@ -24,9 +24,9 @@ static bool is_valid_table(const struct msg_table *m)
 static bool is_valid_chunk(const struct msg_chunk *m)
 {
     if (m->n_data == 0) {
-        return *m->says != '\0';
+        return *m->message != '\0';
     }
-    return *m->says == '\0' && m->offset <= m->total && m->n_data <= m->total - m->offset;
+    return *m->message == '\0' && m->offset <= m->total && m->n_data <= m->total - m->offset;
 }
 
 bool codec_is_valid(const struct tfe_msg *msg)

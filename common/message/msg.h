@@ -99,7 +99,7 @@ struct msg_renew {
  * newest complete state in it. The memory outlives trainers and epochs, but not the agent. */
 struct msg_memory {
     uint64_t bytes;
-    bool has_kept;
+    bool has_snapshot;
     uint64_t epoch, step; /* epoch and step of the newest complete state; 0, 0 if none */
 };
 
@@ -166,7 +166,7 @@ struct msg_progress {
     uint64_t from_step; /* step from which the scripts resumed in this epoch */
     bool ends;          /* a trainer has begun to exit with status 0 */
     /* Number of the newest SAVE for which the state was stored in memory; 0 if none. */
-    uint64_t kept_answers;
+    uint64_t snapshot_answers;
     bool partitioned; /* a script's checkpoints were written for another number of parameter servers
                        */
     bool alone;       /* a trainer does not use the cluster that it was given */
@@ -227,7 +227,7 @@ struct msg_welcome {
     uint32_t renew_ms;  /* renewal interval */
     uint32_t spread_ms; /* upper bound of the random delay before the first reconnect */
     uint32_t stop_grace_ms;
-    const char *says; /* sentence for display; NULL if none */
+    const char *message; /* sentence for display; NULL if none */
 };
 
 struct msg_renewed {
@@ -257,7 +257,7 @@ struct msg_stop {
     bool planned; /* no failure: a script that accepts requests may save during the stop grace */
     enum tfe_cause cause; /* cause of the epoch that follows; 0 if not given */
     const char *blamed;   /* label of the node that was lost, exited or gave notice; NULL if none */
-    const char *says;     /* additional sentence for display; NULL if none */
+    const char *message;  /* additional sentence for display; NULL if none */
     bool in_memory;       /* in a planned stop, state stored in memory need not be saved to disk */
 };
 
@@ -454,9 +454,9 @@ struct msg_status_end {
 /* HEALTH: a problem of the server itself. Sent before the answer to STATUS, only if there is a
  * problem. */
 struct msg_health {
-    const char *what;  /* name of the problem, one word: "store", "disk", "late" */
-    const char *says;  /* description of the problem, a sentence for display */
-    uint32_t since_ms; /* time since the problem was noticed */
+    const char *component; /* name of the problem, one word: "store", "disk", "late" */
+    const char *message;   /* description of the problem, a sentence for display */
+    uint32_t since_ms;     /* time since the problem was noticed */
 };
 
 /* GAUGES: asks for the server's metrics. Answered by GAUGEs and STATUS_END. */
@@ -747,8 +747,8 @@ struct msg_event_row {
     uint32_t run;    /* run number; 0 if unknown */
     uint64_t epoch;  /* epoch; 0 if none */
     const char *node;
-    const char *name; /* label of the node */
-    const char *says; /* description, one sentence for display */
+    const char *name;    /* label of the node */
+    const char *message; /* description, one sentence for display */
 };
 
 /* SERIES: asks for the stored metrics of a run: the points of one series above `after`, or the

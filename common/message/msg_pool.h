@@ -33,8 +33,8 @@ struct msg_pool {
 /* FREED: no process or file of the assignment is left on this node. */
 struct msg_freed {
     uint64_t assignment;
-    uint32_t code;    /* exit status 0..255 of the assignment's agent, or 128 + signal */
-    const char *says; /* reason, a sentence; "" if none */
+    uint32_t code;       /* exit status 0..255 of the assignment's agent, or 128 + signal */
+    const char *message; /* reason, a sentence; "" if none */
 };
 
 /* ASSIGN: the node works for this job from now on as an agent of it. */
@@ -51,9 +51,9 @@ struct msg_release {
     uint64_t assignment; /* assignment that ends; 0 if the node has none and leaves the pool */
     uint32_t
         within_ms; /* time after which the agent kills what still runs; 0 for the agent's default */
-    const char *says; /* reason, a sentence; "" if none */
-    enum tfe_out out; /* why the node leaves the pool; OUT_NOT if it stays */
-    bool over;        /* the job is over: its clean_policy decides about the output files */
+    const char *message; /* reason, a sentence; "" if none */
+    enum tfe_out out;    /* why the node leaves the pool; OUT_NOT if it stays */
+    bool over;           /* the job is over: its clean_policy decides about the output files */
 };
 
 /* FETCH: asks for bytes of the bundle that the node's assignment names. */
@@ -71,7 +71,7 @@ struct msg_chunk {
     uint32_t total; /* size of the bundle in bytes; 0 if not given */
     const uint8_t *data;
     size_t n_data;
-    const char *says; /* error, a sentence; "" if the chunk has bytes */
+    const char *message; /* error, a sentence; "" if the chunk has bytes */
 };
 
 /* BUNDLE_HAVE: a client that submits a job offers its bundle. The server answers DONE if it has the
@@ -106,9 +106,9 @@ struct msg_submit {
 struct msg_condition_row {
     const char *name; /* "Created", or the capitalised name of a job state */
     bool status;
-    const char *reason; /* reason of the condition, one word */
-    struct tfe_wall at; /* when the condition took its status */
-    const char *says;   /* message of the condition, a sentence */
+    const char *reason;  /* reason of the condition, one word */
+    struct tfe_wall at;  /* when the condition took its status */
+    const char *message; /* message of the condition, a sentence */
 };
 
 /* POOL_NODES: asks for the nodes of the pool. Answered by POOL_ROWs and STATUS_END. */

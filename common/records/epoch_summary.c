@@ -35,7 +35,7 @@ static struct epoch_record *epoch_at(const struct record_list *ledger, size_t i)
 
 /* True if the run reports steps at all. Then an epoch's training begins with its first step, and an
  * epoch without a step has not trained. */
-static bool tells_steps(const struct record_list *ledger, uint32_t run)
+static bool has_step_counts(const struct record_list *ledger, uint32_t run)
 {
     for (size_t i = 0; i < ledger->n; i++) {
         const struct epoch_record *r = epoch_at(ledger, i);
@@ -127,7 +127,7 @@ void epochs_compute(struct record_list *ledger, struct tfe_wall now)
         }
         if (!before || before->row.run != r->row.run) {
             before = NULL;
-            has_steps = tells_steps(ledger, r->row.run);
+            has_steps = has_step_counts(ledger, r->row.run);
         }
         r->ended = r->row.at[EPOCH_ENDED].ms != 0 ? r->row.at[EPOCH_ENDED].ms : -1;
         if (r->ended < 0 && next) {

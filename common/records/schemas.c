@@ -125,12 +125,13 @@ const struct record_schema schema_job = SCHEMA("job", job_fields, msg_status_job
 #define HEALTH(...) FIELD(msg_health, __VA_ARGS__)
 
 static const struct record_field health_fields[] = {
-    {HEALTH(what, RECORD_TEXT, "what", NULL)},
-    {HEALTH(says, RECORD_TEXT, "says", NULL)},
+    {HEALTH(component, RECORD_TEXT, "component", NULL)},
+    {HEALTH(message, RECORD_TEXT, "message", NULL)},
     {HEALTH(since_ms, RECORD_AGE, "age_ms", NULL)},
 };
 
-const struct record_schema schema_health = SCHEMA("what", health_fields, msg_health, msg_health);
+const struct record_schema schema_health =
+    SCHEMA("component", health_fields, msg_health, msg_health);
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
@@ -213,8 +214,10 @@ static const struct record_field node_fields[] = {
     {PIDS(standby_pids, "standby_pids")},
     {NODE(waits, RECORD_TEXT, "waits", NULL)},
     {NODE(memory.bytes, RECORD_U64, "memory_bytes", NULL)},
-    {NODE(memory.epoch, RECORD_U64, "kept_epoch", NULL), HAS(msg_status_node, memory.has_kept)},
-    {NODE(memory.step, RECORD_U64, "kept_step", "KEPT"), HAS(msg_status_node, memory.has_kept)},
+    {NODE(memory.epoch, RECORD_U64, "snapshot_epoch", NULL),
+     HAS(msg_status_node, memory.has_snapshot)},
+    {NODE(memory.step, RECORD_U64, "snapshot_step", "SNAPSHOT"),
+     HAS(msg_status_node, memory.has_snapshot)},
     {.head = "MEMORY", .type = RECORD_TEXT, .text = memory},
     {NODE(machine_info.cores, RECORD_U32, "cores", "CORES"), OR_0},
     {NODE(machine_info.memory_mib, RECORD_U64, "memory_mib", NULL), OR_0},
@@ -505,7 +508,7 @@ static const struct record_field event_fields[] = {
     {EVENT(epoch, RECORD_U64, "epoch", "EPOCH"), OR_0},
     {.key = "node", .type = RECORD_TEXT, .text = event_node},
     {.key = "name", .head = "NAME", .type = RECORD_TEXT, .text = event_name},
-    {EVENT(says, RECORD_TEXT, "says", "SAYS")},
+    {EVENT(message, RECORD_TEXT, "message", "MESSAGE")},
 };
 
 const struct record_schema schema_event =
@@ -536,7 +539,7 @@ static const struct record_field condition_fields[] = {
     {CONDITION(status, RECORD_BOOL, "status", "STATUS")},
     {CONDITION(reason, RECORD_TEXT, "reason", "REASON")},
     {CONDITION(at, RECORD_TIME, "at_ms", "AT")},
-    {CONDITION(says, RECORD_TEXT, "says", "SAYS")},
+    {CONDITION(message, RECORD_TEXT, "message", "MESSAGE")},
 };
 
 const struct record_schema schema_condition =

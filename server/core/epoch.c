@@ -332,7 +332,7 @@ void slot_set_progress(struct node *node, const struct msg_progress *progress)
     node->slot.has_reported = true;
     node->slot.is_alone = node->slot.is_alone || progress->alone;
     node->slot.listens = progress->listens;
-    node->slot.kept_answers = progress->kept_answers;
+    node->slot.snapshot_answers = progress->snapshot_answers;
 }
 
 void slot_take_over(struct node *node, struct tfe_mono fence_end)
@@ -340,7 +340,7 @@ void slot_take_over(struct node *node, struct tfe_mono fence_end)
     struct slot *slot = &node->slot;
     if (slot->index != NO_SLOT && !slot->is_accounted && !slot->is_taken_over) {
         slot->is_taken_over = true;
-        slot->taken_fence_end = fence_end;
+        slot->previous_fence_end = fence_end;
     }
 }
 
@@ -360,5 +360,5 @@ void slot_note_restarts(struct node *node, uint64_t restart)
 struct tfe_mono slot_fence_end(const struct node *node)
 {
     const struct slot *slot = &node->slot;
-    return slot->is_taken_over ? slot->taken_fence_end : node->lease.fence_end;
+    return slot->is_taken_over ? slot->previous_fence_end : node->lease.fence_end;
 }

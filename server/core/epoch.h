@@ -114,15 +114,15 @@ struct slot {
     bool has_reported; /* it has reported progress of this epoch */
     bool listens;      /* its scripts can be asked to save, by its latest report */
     /* Another process has joined with the node's id. The first one's trainers run until their fence
-     * at taken_fence_end, unless its agent learns that it was replaced. */
+     * at previous_fence_end, unless its agent learns that it was replaced. */
     bool is_taken_over;
     uint32_t
         n_void_starts; /* number of STARTs that it has answered with JOIN on the same connection */
-    struct tfe_mono taken_fence_end;
-    bool is_alone;         /* its trainers do not use the cluster that they were given */
-    uint64_t start_visit;  /* connection on which START was last sent to it */
-    uint64_t save_sent;    /* number of the last SAVE sent on this connection */
-    uint64_t kept_answers; /* number of the last SAVE for which its memory keeps the state */
+    struct tfe_mono previous_fence_end;
+    bool is_alone;             /* its trainers do not use the cluster that they were given */
+    uint64_t start_visit;      /* connection on which START was last sent to it */
+    uint64_t save_sent;        /* number of the last SAVE sent on this connection */
+    uint64_t snapshot_answers; /* number of the last SAVE for which its memory keeps the state */
     /* For a worker without which the epoch can go on (worker_restart.h): */
     bool is_done;        /* its trainers have ended with exit status 0 and are not started again */
     bool is_due;         /* its trainers have ended and are started again at `due` */

@@ -57,8 +57,8 @@ struct job_phase {
     /* in PREPARING: until when ps and workers go on serving the chief; NEVER if STOP has been sent
      * to them */
     struct tfe_mono serve_until;
-    enum tfe_job_state shown_state; /* the state shown to users */
-    struct tfe_wall shown_since; /* when the job entered the state shown to users; 0 if unknown */
+    enum tfe_job_state visible_state; /* the state shown to users */
+    struct tfe_wall visible_since; /* when the job entered the state shown to users; 0 if unknown */
     /* After the next epoch's number was raised: how many spares were READY for the old number, and
      * until when the switch waits for them to be READY for the new one. 0 if none. */
     uint32_t raised_spares;

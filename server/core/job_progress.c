@@ -17,7 +17,7 @@ void progress_begin(struct job *job)
     job->progress = (struct progress){.first = TFE_MONO_NEVER,
                                       .last = TFE_MONO_NEVER,
                                       .last_save = TFE_MONO_NEVER,
-                                      .last_kept = TFE_MONO_NEVER};
+                                      .last_snapshot = TFE_MONO_NEVER};
 }
 
 /* Notes that progress was reported at this time. */
@@ -69,7 +69,7 @@ static bool handle_saves(struct rdzv *r, struct job *job, const struct msg_progr
                          bool is_news)
 {
     struct progress *progress = &job->progress;
-    uint64_t answers = msg->kept_answers > msg->answers ? msg->kept_answers : msg->answers;
+    uint64_t answers = msg->snapshot_answers > msg->answers ? msg->snapshot_answers : msg->answers;
     /* A checkpoint made before this server was started, or requested by an earlier server, answers
      * no SAVE of this one. */
     bool is_ours = is_news && answers <= job->plan.number;
@@ -91,8 +91,8 @@ static bool handle_saves(struct rdzv *r, struct job *job, const struct msg_progr
 }
 
 /* State kept in memory matters if growth waits for it (design 4.8). */
-static bool handle_kept(struct rdzv *r, struct job *job, const struct msg_progress *msg,
-                        bool is_news)
+static bool handle_snapshot(struct rdzv *r, struct job *job, const struct msg_progress *msg,
+                            bool is_news)
 {
     struct progress *progress = &job->progress;
     const struct msg_memory *memory = &msg->memory;
@@ -100,13 +100,13 @@ static bool handle_kept(struct rdzv *r, struct job *job, const struct msg_progre
         progress->has_from = true;
         ledger_learn_from(r, job, msg->from_step);
     }
-    if (!memory->has_kept || memory->epoch != job->epoch.number ||
-        (progress->has_kept && memory->step <= progress->kept_step)) {
+    if (!memory->has_snapshot || memory->epoch != job->epoch.number ||
+        (progress->has_snapshot && memory->step <= progress->snapshot_step)) {
         return false;
     }
-    progress->has_kept = true;
-    progress->kept_step = memory->step;
-    progress->last_kept = is_news ? r->now : progress->last_kept;
+    progress->has_snapshot = true;
+    progress->snapshot_step = memory->step;
+    progress->last_snapshot = is_news ? r->now : progress->last_snapshot;
     return !tfe_mono_is_never(job->plan.newcomer_at);
 }
 
@@ -120,7 +120,7 @@ void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *m
     bool listened = node->slot.listens;
     bool was_alone = node->slot.is_alone;
     /* State kept by a node that is leaving may go away with it. */
-    bool decides = msg->kept_answers > node->slot.kept_answers && node->notice.kind == 0 &&
+    bool decides = msg->snapshot_answers > node->slot.snapshot_answers && node->notice.kind == 0 &&
                    job->state == JOB_RUNNING;
     slot_set_progress(node, msg);
     if (node->slot.is_alone && !was_alone) {
@@ -130,7 +130,7 @@ void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *m
     handle_saved_step(job, msg);
     decides = handle_saves(r, job, msg, is_news) || decides;
     ready_set_memory(node, &msg->memory);
-    decides = handle_kept(r, job, msg, is_news) || decides;
+    decides = handle_snapshot(r, job, msg, is_news) || decides;
     decides = (msg->ends && !job->progress.ends) || decides;
     job->progress.ends |= msg->ends;
     job->progress.partitioned |= msg->partitioned;
@@ -155,7 +155,7 @@ bool progress_safe_step(struct job *job, uint64_t *ret_step)
     {
         const struct msg_memory m = node->ready.memory;
         bool stays = !node->is_gone && !node->slot.is_dead && !node->notice.is_leaving;
-        if (stays && m.has_kept && m.epoch == job->epoch.number && (!has || m.step > step)) {
+        if (stays && m.has_snapshot && m.epoch == job->epoch.number && (!has || m.step > step)) {
             has = true;
             step = m.step;
         }
@@ -173,7 +173,7 @@ static void blame(struct job *job, const struct node *node)
     }
 }
 
-static void want(struct job *job, enum tfe_cause cause)
+static void request_switch(struct job *job, enum tfe_cause cause)
 {
     /* A planned switch that waits only for the disk is overridden by any other reason. */
     if (!job->pending_switch.is_set ||
@@ -185,17 +185,17 @@ static void want(struct job *job, enum tfe_cause cause)
     job->pending_switch.is_planned = false;
 }
 
-void switch_want(struct job *job, enum tfe_cause cause, const struct node *blamed)
+void switch_request(struct job *job, enum tfe_cause cause, const struct node *blamed)
 {
     blame(job, blamed);
-    want(job, cause);
+    request_switch(job, cause);
 }
 
 void switch_plan(struct job *job, enum tfe_cause cause, const struct node *blamed)
 {
     blame(job, blamed);
     if (!job->pending_switch.is_set) {
-        want(job, cause);
+        request_switch(job, cause);
         job->pending_switch.is_planned = true;
     }
 }

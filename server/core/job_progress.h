@@ -20,8 +20,9 @@ struct progress {
     uint64_t step;
     bool has_saved;
     uint64_t saved_step;
-    bool has_kept; /* kept_step is set: a step of this epoch whose state is kept in memory */
-    uint64_t kept_step;
+    bool
+        has_snapshot; /* snapshot_step is set: a step of this epoch whose state is kept in memory */
+    uint64_t snapshot_step;
     /* a member has reported from which step the epoch went on; the first report counts */
     bool has_from;
     uint32_t saves;
@@ -32,7 +33,8 @@ struct progress {
     struct tfe_mono first; /* when a step or a checkpoint was reported first; NEVER if none was */
     struct tfe_mono last;  /* when a step or a checkpoint was reported last; NEVER if none was */
     struct tfe_mono last_save; /* when a checkpoint was reported last; NEVER if none was */
-    struct tfe_mono last_kept; /* when a later step was last kept in memory; NEVER if none was */
+    struct tfe_mono
+        last_snapshot; /* when a later step was last kept in memory; NEVER if none was */
 };
 
 /* Returns true if any progress was reported: a step or a checkpoint. */
@@ -59,7 +61,7 @@ struct pending_switch {
 /* Requests a switch because something in the epoch is broken. The first cause stays, unless it was
  * that of a planned switch that has not begun. blamed: the node whose loss, exit or notice it is,
  * or NULL. */
-void switch_want(struct job *job, enum tfe_cause cause, const struct node *blamed);
+void switch_request(struct job *job, enum tfe_cause cause, const struct node *blamed);
 /* Requests a planned switch: nothing is broken, so the trainers may end in an orderly way. An
  * earlier request stays. */
 void switch_plan(struct job *job, enum tfe_cause cause, const struct node *blamed);

@@ -231,7 +231,7 @@ bool layout_needs_fence(const struct job *job, uint32_t slot)
     return slot == 0 || !layout_has_ps(job) || may_meet_next_epoch(job);
 }
 
-bool layout_wants_evaluator(const struct job *job)
+bool layout_needs_evaluator(const struct job *job)
 {
     bool has_one = job->evaluator.node && !evaluator_is_leaving(job);
     return job->spec.evaluator && !has_one && !job->evaluator.is_done;
@@ -311,7 +311,7 @@ uint32_t layout_lacking(const struct job *job)
 
 bool layout_is_full(const struct job *job)
 {
-    return suffices_for(job, job->spec.max_nodes, layout_wants_evaluator(job));
+    return suffices_for(job, job->spec.max_nodes, layout_needs_evaluator(job));
 }
 
 uint32_t layout_spares(const struct job *job, bool may_evaluate)
@@ -322,7 +322,7 @@ uint32_t layout_spares(const struct job *job, bool may_evaluate)
     struct stock stock = count_stock(job, false);
     /* A node that is about to evaluate is left out of the next epoch (rank_assignment.c:
      * spare_evaluator). */
-    bool evaluates = may_evaluate && layout_wants_evaluator(job) &&
+    bool evaluates = may_evaluate && layout_needs_evaluator(job) &&
                      stock.pinned[TASK_EVALUATOR] == 0 && stock.any > 0;
     return stock.pinned[TASK_WORKER] + stock.any - evaluates;
 }

@@ -89,7 +89,7 @@ uint32_t layout_lacking(const struct job *job);
 uint32_t layout_spares(const struct job *job, bool may_evaluate);
 /* Returns true if the job wants an evaluator, has none on a node that stays, and none has ended
  * well. */
-bool layout_wants_evaluator(const struct job *job);
+bool layout_needs_evaluator(const struct job *job);
 /* Appends what an epoch still lacks, such as "1 ps and 2 workers". */
 void layout_describe_lacking(const struct job *job, struct text *text);
 

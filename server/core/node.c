@@ -241,10 +241,10 @@ void ready_set_table(struct node *node, uint64_t digest)
 
 void ready_set_memory(struct node *node, const struct msg_memory *memory)
 {
-    bool may_be = memory->has_kept && memory->epoch <= node->job->epoch.number;
+    bool may_be = memory->has_snapshot && memory->epoch <= node->job->epoch.number;
     node->job->memory_bytes += memory->bytes - node->ready.memory.bytes;
     node->ready.memory = (struct msg_memory){.bytes = memory->bytes,
-                                             .has_kept = may_be,
+                                             .has_snapshot = may_be,
                                              .epoch = may_be ? memory->epoch : 0,
                                              .step = may_be ? memory->step : 0};
 }

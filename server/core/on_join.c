@@ -156,15 +156,15 @@ static bool refused_gone(struct rdzv *r, uint32_t session, const struct job *job
 
 static bool agrees(const struct job *job, const struct job_spec *spec)
 {
-    struct job_spec asked = *spec;
+    struct job_spec requested = *spec;
     if (job->is_resized) { /* sizes set by an operator override those of the agents */
-        asked.min_nodes = job->spec.min_nodes;
-        asked.max_nodes = job->spec.max_nodes;
+        requested.min_nodes = job->spec.min_nodes;
+        requested.max_nodes = job->spec.max_nodes;
     }
     if (job->is_ps_resized) {
-        asked.n_ps = job->spec.n_ps;
+        requested.n_ps = job->spec.n_ps;
     }
-    return job_spec_agrees(&asked, &job->spec);
+    return job_spec_agrees(&requested, &job->spec);
 }
 
 /* Appends the options that must be equal on all nodes of a job. */
@@ -311,7 +311,7 @@ static void check_unknown_epoch(const struct rdzv *r, struct node *node,
     }
     /* if the job's end is being written, the request has no effect */
     if (job->state == JOB_COMMITTING) {
-        switch_want(job, CAUSE_SERVER_LOST, NULL);
+        switch_request(job, CAUSE_SERVER_LOST, NULL);
     }
 }
 
@@ -364,7 +364,7 @@ static const char *ignored_options(struct rdzv *r, struct job *job, const struct
     return text.n ? r->welcome : NULL;
 }
 
-static void welcome(struct rdzv *r, struct node *node, const char *says)
+static void welcome(struct rdzv *r, struct node *node, const char *message)
 {
     struct lease_terms terms = lease_terms(r, node);
     node->session.wait = 0; /* the agent forgets what it waited for */
@@ -378,7 +378,7 @@ static void welcome(struct rdzv *r, struct node *node, const char *says)
         .renew_ms = terms.ttl_ms / 3,
         .spread_ms = node_note_spread(node, node_spread_ms(node, terms.ttl_ms)),
         .stop_grace_ms = node->job->spec.stop_grace_ms,
-        .says = says,
+        .message = message,
     };
 }
 
@@ -456,7 +456,7 @@ static void start_again(struct rdzv *r, struct node *node)
             slot_take_over(node, node->lease.fence_end);
         }
         /* the member answers START with JOIN again and again: go on without it */
-        switch_want(job, CAUSE_NODE_LOST, NULL);
+        switch_request(job, CAUSE_NODE_LOST, NULL);
     } else if (job->epoch.is_open) {
         epoch_resend_start(r, job, node);
     }
@@ -514,7 +514,7 @@ static bool is_another(const struct node *node, const struct msg_join *join)
 /* Returns true if the job is being rebuilt and uses this node's report: its trainers go on then. */
 static bool adds_report(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
-    if (rebuild_wants(r, node->job, join) && rebuild_add_report(r, node, join)) {
+    if (rebuild_needs_report(r, node->job, join) && rebuild_add_report(r, node, join)) {
         return true;
     }
     report_forget(node);
@@ -563,7 +563,7 @@ static void take_over(struct rdzv *r, struct node *node, struct tfe_mono fence_e
     notice_forget(node); /* The notice was about another machine. */
     node->is_spot = false;
     node->is_unfit = false;
-    worker_note_taken_over(r, node);
+    worker_note_takeover(r, node);
     node->highest_epoch = 0;
     probe_forget(node);
 }
@@ -615,7 +615,7 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
 static int reserve_report(struct rdzv *r, struct job *job, struct node *node,
                           const struct msg_join *join)
 {
-    return rebuild_wants(r, job, join) &&
+    return rebuild_needs_report(r, job, join) &&
                    (rebuild_reserve(r, job, join) || ready_reserve(r, node, join->running->host))
                ? TFE_ENOMEM
                : 0;
@@ -648,10 +648,10 @@ static int open_job_and_node(struct rdzv *r, struct job **job, const struct msg_
         send_trace(r, TRACE_JOB_STATE, fresh, NULL, 0, job_state_name(fresh->state));
     }
     if (job_is_over(into)) {
-        bool goes_on = is_of_later_run(into, join);
+        bool should_continue = is_of_later_run(into, join);
         /* the JOIN may begin a run, or it would have been refused */
         job_begin_run(r, into, &join->spec, join->run_key);
-        if (goes_on) {
+        if (should_continue) {
             run_go_on(into, join->running->run);
         }
         send_trace(r, TRACE_JOB_STATE, into, NULL, into->run.number, job_state_name(into->state));

@@ -29,7 +29,7 @@ void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms)
     notice_apply(r, node, NOTICE_OPERATOR, within_ms);
     drain_end(r, node);
     if (!was_drained && node_is_member(node) && !node->is_gone && persist_covers_epoch(job)) {
-        persist_in_turn(r, job); /* a restarted server continues the drain */
+        persist_or_defer(r, job); /* a restarted server continues the drain */
     }
 }
 
@@ -108,7 +108,7 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint3
     job->is_ps_resized = job->is_ps_resized || has_other_ps;
     send_trace(r, TRACE_JOB_RESIZED, job, NULL, max, NULL);
     if (persist_covers_epoch(job)) {
-        persist_in_turn(r, job); /* a restarted server keeps the new sizes */
+        persist_or_defer(r, job); /* a restarted server keeps the new sizes */
     }
     job_touch(job);
     return 0;

@@ -142,11 +142,11 @@ static void ask(struct rdzv *r, struct job *job)
         put_off(r, job, "the record is inconsistent");
         return;
     }
-    if (w->asked_step != r->steps) {
+    if (w->requested_step != r->steps) {
         send_action(r, RDZV_PERSIST)->record =
             &w->record; /* an action of this step already points to the record */
     }
-    w->asked_step = r->steps;
+    w->requested_step = r->steps;
 }
 
 static void list_members(struct job *job)
@@ -230,7 +230,7 @@ bool persist_covers_epoch(const struct job *job)
            (job->state == JOB_COMMITTING || job->persist.durable_epoch == job->epoch.number);
 }
 
-void persist_in_turn(struct rdzv *r, struct job *job)
+void persist_or_defer(struct rdzv *r, struct job *job)
 {
     if (job->persist.is_open && job->persist.record.epoch != job->persist.durable_epoch) {
         job->persist.is_due =
@@ -255,7 +255,7 @@ void persist_end(struct rdzv *r, struct job *job, enum job_state ending)
 {
     job->persist.is_over = true;
     job->persist.ending = ending;
-    persist_in_turn(r, job);
+    persist_or_defer(r, job);
 }
 
 void persist_forget(struct rdzv *r, struct job *job)
@@ -426,7 +426,7 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
     } else {
         adopt(r, job, record, fenced);
     }
-    job_update_shown_state(job, record->over ? record->ended : (struct tfe_wall){0});
+    job_update_visible_state(job, record->over ? record->ended : (struct tfe_wall){0});
     job_insert(r, job);
     r->deadline = wheel_next(&r->wheel);
     return 0;

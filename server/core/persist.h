@@ -17,7 +17,7 @@ struct persist {
     uint32_t durable_ttl_ms; /* longest lease that a restarted server would know of */
     uint32_t granted_ttl_ms; /* longest lease granted so far; written by lease.c */
     uint64_t sequence;
-    uint64_t asked_step; /* number of the step that has a PERSIST action for this record */
+    uint64_t requested_step; /* number of the step that has a PERSIST action for this record */
     bool is_open;
     bool is_gone;   /* the record says that the job is forgotten */
     bool is_over;   /* the record says that the job has ended in the state `ending` */
@@ -45,8 +45,8 @@ bool persist_covers_epoch(const struct job *job);
 /* Starts writing the job as it is now, with its ending if it is about to end. */
 void persist_job(struct rdzv *r, struct job *job);
 /* Writes the job now, or once an earlier record of another epoch has been answered. */
-void persist_in_turn(struct rdzv *r, struct job *job);
-/* Writes the job if persist_in_turn has put that off and it is possible now. */
+void persist_or_defer(struct rdzv *r, struct job *job);
+/* Writes the job if persist_or_defer has put that off and it is possible now. */
 void persist_if_due(struct rdzv *r, struct job *job);
 /* Writes that the job ends in this state, as all later records do. */
 void persist_end(struct rdzv *r, struct job *job, enum job_state ending);

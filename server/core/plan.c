@@ -141,14 +141,15 @@ static bool stays_with_state(const struct node *node, uint64_t answers)
 {
     const struct msg_memory m = node->ready.memory;
     return node_is_connected(node) && !node->is_gone && !node->slot.is_accounted &&
-           node->notice.kind == 0 && m.has_kept && m.epoch == node->job->epoch.number &&
-           node->slot.kept_answers >= answers && node->slot.kept_answers <= node->job->plan.number;
+           node->notice.kind == 0 && m.has_snapshot && m.epoch == node->job->epoch.number &&
+           node->slot.snapshot_answers >= answers &&
+           node->slot.snapshot_answers <= node->job->plan.number;
 }
 
 /* Returns true if a node that stays keeps the state in memory. If there are more than max, those
  * with the lowest slots stay (sits_before in rank_assignment.c), even if others do not come back by
  * then. */
-static bool has_kept_state(const struct job *job, uint64_t answers)
+static bool is_state_in_memory(const struct job *job, uint64_t answers)
 {
     uint32_t n_before = 0;
     for (uint32_t slot = 0; slot < job->epoch.n_slots && n_before < job->spec.max_nodes; slot++) {
@@ -161,7 +162,7 @@ static bool has_kept_state(const struct job *job, uint64_t answers)
     return false;
 }
 
-bool plan_has_kept_state(const struct job *job)
+bool plan_state_in_memory(const struct job *job)
 {
     const struct plan *p = &job->plan;
     uint32_t n_going = p->n_leaving + p->n_hinted;
@@ -172,38 +173,38 @@ bool plan_has_kept_state(const struct job *job)
      * left out. */
     bool is_known = n_staying <= job->spec.max_nodes || !layout_has_roles(&job->spec);
     return n_staying + workers_spare(job) >= job->spec.min_nodes && is_known &&
-           has_kept_state(job, 0);
+           is_state_in_memory(job, 0);
 }
 
 /* Sends SAVE to the node, even if no script is known to listen: a script may watch the preempt
  * file, and its answer shows in the checkpoint directory. */
-static void ask(struct rdzv *r, const struct job *job, struct node *node)
+static void send_save(struct rdzv *r, const struct job *job, struct node *node)
 {
     const struct plan *p = &job->plan;
     if (!node_is_connected(node) || node->slot.save_sent == p->number) {
         return;
     }
     node->slot.save_sent = p->number;
-    int64_t left = tfe_mono_sub(p->asked_until, r->now);
+    int64_t left = tfe_mono_sub(p->save_deadline, r->now);
     struct msg_save *save = &send_node(r, node, MSG_SAVE)->u.save;
     *save = (struct msg_save){.epoch = job->epoch.number,
                               .number = p->number,
-                              .in_memory = p->asked_in_memory,
-                              .within_ms = tfe_mono_is_never(p->asked_until) ? MSG_UNSET
-                                           : left < 0                        ? 0
-                                           : left > MSG_DURATION_MAX_MS      ? MSG_DURATION_MAX_MS
-                                                                             : (uint32_t)left};
+                              .in_memory = p->save_in_memory,
+                              .within_ms = tfe_mono_is_never(p->save_deadline) ? MSG_UNSET
+                                           : left < 0                          ? 0
+                                           : left > MSG_DURATION_MAX_MS        ? MSG_DURATION_MAX_MS
+                                                                               : (uint32_t)left};
 }
 
-static void ask_all(struct rdzv *r, struct job *job, struct tfe_mono until)
+static void send_save_to_all(struct rdzv *r, struct job *job, struct tfe_mono until)
 {
     struct plan *p = &job->plan;
     p->number++;
-    p->asked_until = until;
-    p->asked_in_memory = plan_has_kept_state(job);
+    p->save_deadline = until;
+    p->save_in_memory = plan_state_in_memory(job);
     send_trace(r, TRACE_SAVE, job, NULL, p->number, NULL);
     for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
-        ask(r, job, job->epoch.slots[slot]);
+        send_save(r, job, job->epoch.slots[slot]);
     }
 }
 
@@ -213,19 +214,19 @@ static void wait_for_save(struct rdzv *r, struct job *job, struct tfe_mono until
 {
     struct plan *p = &job->plan;
     if (p->is_waiting) {
-        if (tfe_mono_before(until, p->asked_until) ||
-            (p->asked_in_memory && !plan_has_kept_state(job))) {
+        if (tfe_mono_before(until, p->save_deadline) ||
+            (p->save_in_memory && !plan_state_in_memory(job))) {
             /* the deadline is earlier now, or the checkpoint must be on disk after all */
-            ask_all(r, job, until);
+            send_save_to_all(r, job, until);
         }
         return;
     }
     p->is_waiting = true;
     p->has_listener = job->progress.n_listen > 0;
-    p->asked_at = r->now;
+    p->wait_began = r->now;
     p->saves_then = job->progress.saves;
-    ask_all(r, job, until);
-    p->asked = p->number;
+    send_save_to_all(r, job, until);
+    p->first_save = p->number;
 }
 
 void plan_resend_save(struct rdzv *r, struct job *job, struct node *node)
@@ -238,7 +239,7 @@ void plan_resend_save(struct rdzv *r, struct job *job, struct node *node)
         p->is_waiting = false; /* no script listened to the earlier SAVE: ask anew */
         return;
     }
-    ask(r, job, node);
+    send_save(r, job, node);
 }
 
 void plan_raise_number(struct rdzv *r, struct job *job, uint64_t answers)
@@ -249,8 +250,8 @@ void plan_raise_number(struct rdzv *r, struct job *job, uint64_t answers)
     }
     p->number = answers;
     if (p->is_waiting) {
-        ask_all(r, job, p->asked_until);
-        p->asked = p->number;
+        send_save_to_all(r, job, p->save_deadline);
+        p->first_save = p->number;
     }
 }
 
@@ -263,15 +264,15 @@ static bool is_saved(struct rdzv *r, struct job *job)
     }
     /* Some scripts never receive SAVE and save all the same: the second checkpoint after the
      * request was begun after it. */
-    bool is_answered = progress->answers >= p->asked;
-    bool is_kept = p->asked_in_memory && has_kept_state(job, p->asked);
+    bool is_answered = progress->answers >= p->first_save;
+    bool is_in_memory = p->save_in_memory && is_state_in_memory(job, p->first_save);
     uint32_t enough = p->has_listener ? 2 : 1;
-    if (!is_answered && !is_kept &&
+    if (!is_answered && !is_in_memory &&
         (progress->saves < p->saves_then || progress->saves - p->saves_then < enough)) {
         return false;
     }
-    if (is_answered || is_kept) {
-        uint32_t took = (uint32_t)tfe_mono_sub(r->now, p->asked_at);
+    if (is_answered || is_in_memory) {
+        uint32_t took = (uint32_t)tfe_mono_sub(r->now, p->wait_began);
         /* If no script is known to listen, that may be the script's own interval. State kept in
          * memory says nothing about the time that the disk takes. */
         p->save_ms = p->has_listener && is_answered ? took : p->save_ms;
@@ -412,12 +413,13 @@ static struct tfe_mono next_growth_at(struct rdzv *r, struct job *job)
 static int64_t unsaved_ms(const struct rdzv *r, const struct job *job)
 {
     const struct progress *progress = &job->progress;
-    if (progress->has_kept && progress->kept_step >= progress->step) {
+    if (progress->has_snapshot && progress->snapshot_step >= progress->step) {
         return 0;
     }
     struct tfe_mono safe = job->epoch.started;
     safe = tfe_mono_is_never(progress->last_save) ? safe : tfe_mono_max(safe, progress->last_save);
-    safe = tfe_mono_is_never(progress->last_kept) ? safe : tfe_mono_max(safe, progress->last_kept);
+    safe = tfe_mono_is_never(progress->last_snapshot) ? safe
+                                                      : tfe_mono_max(safe, progress->last_snapshot);
     int64_t undone = tfe_mono_sub(progress->has_step ? progress->last : r->now, safe);
     return undone > 0 ? undone : 0;
 }
@@ -425,9 +427,9 @@ static int64_t unsaved_ms(const struct rdzv *r, const struct job *job)
 /* Returns when state kept in memory covers enough of the work that no checkpoint is waited for. One
  * node that keeps it is enough if all members stay; a member that may have to leave could be that
  * node. */
-static struct tfe_mono kept_at(const struct rdzv *r, const struct job *job)
+static struct tfe_mono memory_covers_at(const struct rdzv *r, const struct job *job)
 {
-    return job->progress.has_kept && job->plan.n_hinted == 0
+    return job->progress.has_snapshot && job->plan.n_hinted == 0
                ? tfe_mono_add(job->plan.share_since, unsaved_ms(r, job) * SHARE)
                : TFE_MONO_NEVER;
 }
@@ -442,17 +444,17 @@ static bool has_empty_slot(const struct job *job)
  * little work to lose. An epoch that continues without a lost worker does so to keep its work. */
 static bool has_no_safe_state(const struct rdzv *r, const struct job *job)
 {
-    return !job->plan.knows_saves && !job->progress.has_kept && !job->spec.grow_now &&
+    return !job->plan.knows_saves && !job->progress.has_snapshot && !job->spec.grow_now &&
            (is_past(r, job->plan.young_until) || has_empty_slot(job));
 }
 
 /* Returns when a switch without a checkpoint keeps within growth's share of time: it costs the
  * standstill and the work that is repeated. For scripts that have never saved, the cost is unknown:
  * taken as small at first, and as too large later. */
-static struct tfe_mono worth_it_at(const struct rdzv *r, const struct job *job)
+static struct tfe_mono switch_worthwhile_at(const struct rdzv *r, const struct job *job)
 {
     const struct plan *p = &job->plan;
-    if (!p->knows_saves && !job->progress.has_kept) {
+    if (!p->knows_saves && !job->progress.has_snapshot) {
         return has_no_safe_state(r, job) ? TFE_MONO_NEVER : r->now;
     }
     return tfe_mono_add(p->share_since, (p->switch_ms + unsaved_ms(r, job)) * SHARE);
@@ -534,12 +536,12 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
         p->is_waiting = false;
         return from;
     }
-    bool can_save = p->knows_saves || job->progress.n_listen > 0 || job->progress.has_kept;
-    struct tfe_mono no_wait_at = kept_at(r, job);
+    bool can_save = p->knows_saves || job->progress.n_listen > 0 || job->progress.has_snapshot;
+    struct tfe_mono no_wait_at = memory_covers_at(r, job);
     if (!job->spec.grow_now && !is_past(r, no_wait_at) && (can_save || has_no_safe_state(r, job))) {
         struct tfe_mono wait_limit = tfe_mono_add(p->newcomer_at, job->spec.grow_wait_ms);
         wait_for_save(r, job, TFE_MONO_NEVER);
-        wait_limit = tfe_mono_max(wait_limit, worth_it_at(r, job));
+        wait_limit = tfe_mono_max(wait_limit, switch_worthwhile_at(r, job));
         if (!is_saved(r, job) && !is_past(r, wait_limit)) {
             report_hold(r, job);
             return tfe_mono_min(wait_limit, no_wait_at);

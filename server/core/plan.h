@@ -46,18 +46,18 @@ struct plan {
     /* latest time at which members without a deadline leave; NEVER if none */
     struct tfe_mono leave_until;
     enum tfe_cause leave_cause;
-    uint32_t leaver;   /* slot of the leaving member that is named as the reason */
-    uint32_t n_hinted; /* number of members that may have to leave some time (rebalance notice) */
-    bool is_waiting;   /* a checkpoint is being waited for */
-    uint64_t asked;    /* number of the first SAVE whose answer ends the wait */
+    uint32_t leaver;     /* slot of the leaving member that is named as the reason */
+    uint32_t n_hinted;   /* number of members that may have to leave some time (rebalance notice) */
+    bool is_waiting;     /* a checkpoint is being waited for */
+    uint64_t first_save; /* number of the first SAVE whose answer ends the wait */
     /* some script listened when it was asked; then the second checkpoint ends the wait, else the
      * first */
     bool has_listener;
     uint32_t saves_then; /* number of checkpoints seen when the wait began */
-    struct tfe_mono asked_at;
+    struct tfe_mono wait_began;
     /* when the requested checkpoint must be done; NEVER if no limit was sent */
-    struct tfe_mono asked_until;
-    bool asked_in_memory; /* state kept in memory also answers the last SAVE */
+    struct tfe_mono save_deadline;
+    bool save_in_memory; /* state kept in memory also answers the last SAVE */
 };
 
 /* Starts a new run, of which nothing is known. */
@@ -96,7 +96,7 @@ bool plan_is_obsolete(const struct rdzv *r, struct job *job);
 struct tfe_mono plan_detected_at(const struct rdzv *r, const struct job *job);
 /* Returns true if the job continues at once after a planned switch with a member that keeps this
  * epoch's state in memory, so that nobody waits for the disk. O(members). */
-bool plan_has_kept_state(const struct job *job);
+bool plan_state_in_memory(const struct job *job);
 /* Starts measuring the standstill: the epoch is about to be stopped. */
 void plan_stop(struct rdzv *r, struct job *job);
 /* Measures the standstill: it has ended as far as the server can see. */

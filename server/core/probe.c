@@ -65,7 +65,7 @@ RB_GENERATE(answering_tree, node, probing.by_answering, node_compare)
 
 void probing_note_reconnect(struct node *node)
 {
-    node->probing.is_mute = false;
+    node->probing.is_unresponsive = false;
     node->probing.n_probing = 0;
     node->probing.silent_epoch = 0;
 }
@@ -116,7 +116,7 @@ static void begin(struct rdzv *r, struct node *node, enum tfe_probe_kind kind)
         p->id = ++r->probes; /* 0 means no probe */
     }
     p->kind = kind;
-    p->n_asked = 0;
+    p->n_probers = 0;
     p->n_answered = 0;
     p->succeeded = false;
     p->contradicted = false;
@@ -137,10 +137,10 @@ static void ask(struct rdzv *r, struct node *node, struct node *prober)
                                 .ports = node->ready.ports,
                                 .n_ports = node->job->spec.nproc,
                                 .guard_port = p->kind == PROBE_SUSPECT ? node->guard_port : 0};
-    p->asked[p->n_asked].visit = prober->session.visit;
-    p->asked[p->n_asked].session = prober->session.number;
-    p->asked[p->n_asked].has_answered = false;
-    p->n_asked++;
+    p->probers[p->n_probers].visit = prober->session.visit;
+    p->probers[p->n_probers].session = prober->session.number;
+    p->probers[p->n_probers].has_answered = false;
+    p->n_probers++;
     prober->probing.n_probing++;
 }
 
@@ -149,11 +149,12 @@ static void ask(struct rdzv *r, struct node *node, struct node *prober)
 static void end(struct rdzv *r, struct node *node, bool timed_out)
 {
     struct probing *p = &node->probing;
-    for (uint32_t i = 0; i < p->n_asked; i++) {
-        struct node *prober = p->asked[i].has_answered ? NULL : r->by_session[p->asked[i].session];
-        if (prober && prober->session.visit == p->asked[i].visit) {
+    for (uint32_t i = 0; i < p->n_probers; i++) {
+        struct node *prober =
+            p->probers[i].has_answered ? NULL : r->by_session[p->probers[i].session];
+        if (prober && prober->session.visit == p->probers[i].visit) {
             prober->probing.n_probing--;
-            prober->probing.is_mute = prober->probing.is_mute || timed_out;
+            prober->probing.is_unresponsive = prober->probing.is_unresponsive || timed_out;
         }
     }
     RB_REMOVE(probe_tree, &node->job->probes, node);
@@ -175,9 +176,9 @@ static void again_in(struct rdzv *r, struct node *node, uint32_t ms)
     wheel_set(&r->wheel, &node->probing.timer.wheel, tfe_mono_add(r->now, ms));
 }
 
-static bool can_be_asked(const struct node *prober, const struct node *node)
+static bool can_probe(const struct node *prober, const struct node *node)
 {
-    return prober != node && node_is_connected(prober) && !prober->probing.is_mute;
+    return prober != node && node_is_connected(prober) && !prober->probing.is_unresponsive;
 }
 
 static struct node *next_around(struct node *node)
@@ -302,8 +303,8 @@ static void try_address(struct rdzv *r, struct node *node)
         return;
     }
     for (struct node *other = next_around(node);
-         other != node && (p->id == 0 || p->n_asked < PROBERS_MAX); other = next_around(other)) {
-        if (!can_be_asked(other, node) ||
+         other != node && (p->id == 0 || p->n_probers < PROBERS_MAX); other = next_around(other)) {
+        if (!can_probe(other, node) ||
             (!node_is_member(other) && other->probing.answering_epoch == 0 &&
              !node_is_ready(other))) {
             continue;
@@ -402,7 +403,7 @@ static void handle_address_result(struct rdzv *r, struct node *node, const struc
         /* one success is enough; later results only add nodes that know the address */
         stop_answering(r, node);
     }
-    if (p->n_answered == p->n_asked) {
+    if (p->n_answered == p->n_probers) {
         bool succeeded = p->succeeded;
         end(r, node, false);
         if (!succeeded) {
@@ -463,11 +464,11 @@ static bool may_have_proof(const struct node *node)
            !node_is_connected(node) && !node->slot.is_accounted && !node->slot.is_taken_over;
 }
 
-static bool was_asked(const struct node *node, const struct node *prober)
+static bool has_probed(const struct node *node, const struct node *prober)
 {
     const struct probing *p = &node->probing;
-    for (uint32_t i = 0; p->id != 0 && i < p->n_asked; i++) {
-        if (p->asked[i].visit == prober->session.visit) {
+    for (uint32_t i = 0; p->id != 0 && i < p->n_probers; i++) {
+        if (p->probers[i].visit == prober->session.visit) {
             return true;
         }
     }
@@ -492,8 +493,7 @@ static void try_suspect(struct rdzv *r, struct node *node)
     }
     for (uint32_t i = p->n_verifiers; i > 0; i--) {
         struct node *verifier = node_find(node->job, p->verifiers[i - 1].text);
-        if (verifier && can_be_asked(verifier, node) &&
-            verifier->probing.n_probing < PROBES_AT_ONCE) {
+        if (verifier && can_probe(verifier, node) && verifier->probing.n_probing < PROBES_AT_ONCE) {
             if (p->id == 0) {
                 begin(r, node, PROBE_SUSPECT);
             }
@@ -504,10 +504,10 @@ static void try_suspect(struct rdzv *r, struct node *node)
     bool is_anybodys = p->id == 0 && has_proof;
     struct node *other = next_around(node);
     for (int i = 0; i < EXTRA_PROBERS_MAX && other != node && (p->id != 0 || is_anybodys) &&
-                    (p->id == 0 || p->n_asked < PROBERS_MAX);
+                    (p->id == 0 || p->n_probers < PROBERS_MAX);
          i++) {
-        if (can_be_asked(other, node) && (is_anybodys || node_is_member(other)) &&
-            other->probing.n_probing < PROBES_AT_ONCE && !was_asked(node, other)) {
+        if (can_probe(other, node) && (is_anybodys || node_is_member(other)) &&
+            other->probing.n_probing < PROBES_AT_ONCE && !has_probed(node, other)) {
             if (p->id == 0) {
                 begin(r, node, PROBE_SUSPECT);
             }
@@ -554,7 +554,7 @@ static void handle_suspect_result(struct rdzv *r, struct node *node, const struc
         p->succeeded = true;
         p->by = prober->id;
     }
-    if (p->n_answered == p->n_asked) {
+    if (p->n_answered == p->n_probers) {
         conclude_suspect(r, node, false);
     }
 }
@@ -568,20 +568,20 @@ int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *prob
     if (probed->result < PROBE_ANSWERED_OURS || probed->result > PROBE_REFUSED) {
         return TFE_EINVAL;
     }
-    prober->probing.is_mute = false;
+    prober->probing.is_unresponsive = false;
     struct node *node = probed->probe ? RB_FIND(probe_tree, &prober->job->probes, &key) : NULL;
     if (!node) {
         return 0; /* too late: the node has reconnected, or the epoch has changed */
     }
     struct probing *p = &node->probing;
     uint32_t place = 0;
-    while (place < p->n_asked && p->asked[place].visit != prober->session.visit) {
+    while (place < p->n_probers && p->probers[place].visit != prober->session.visit) {
         place++;
     }
-    if (place == p->n_asked || p->asked[place].has_answered) {
+    if (place == p->n_probers || p->probers[place].has_answered) {
         return 0; /* no PROBE was sent to this prober */
     }
-    p->asked[place].has_answered = true;
+    p->probers[place].has_answered = true;
     p->n_answered++;
     prober->probing.n_probing--;
     job_touch(prober->job);

@@ -28,22 +28,23 @@ struct probing {
     uint32_t n_probing;      /* as a prober: number of PROBEs that this node has not answered */
     struct core_timer timer; /* end of the probe that is under way, or time of the next try */
     struct tfe_mono until;   /* when the probe that is under way ends */
-    uint32_t n_asked;
+    uint32_t n_probers;
     uint32_t n_answered;
     struct {
         uint64_t visit; /* number of the connection on which the prober was asked */
         uint32_t session;
         bool has_answered;
-    } asked[PROBERS_MAX];
+    } probers[PROBERS_MAX];
     struct tfe_mono began;
     uint64_t tried_epoch; /* address probe: number of the last epoch for which one was tried */
     /* address probe: a prober reached the node. Suspect probe: a prober that knows the node's
      * address was refused */
     bool succeeded;
-    bool contradicted; /* suspect probe: something at the address may be alive */
-    bool is_mute; /* as a prober: did not answer a PROBE; gets none until it sends a result again */
-    bool is_released;              /* the node has been ordered to stop answering on its ports */
-    struct tfe_id by;              /* suspect probe: id of the prober whose result counts */
+    bool contradicted;    /* suspect probe: something at the address may be alive */
+    bool is_unresponsive; /* as a prober: did not answer a PROBE; gets none until it sends a result
+                             again */
+    bool is_released;     /* the node has been ordered to stop answering on its ports */
+    struct tfe_id by;     /* suspect probe: id of the prober whose result counts */
     struct tfe_mono suspect_since; /* suspect probe: time of the first try */
     /* Nodes that received this node's id from its address, the newest last. */
     struct tfe_id verifiers[PROBERS_MAX];

@@ -162,8 +162,8 @@ static bool can_move_for(const struct job *job, const struct node *node, const s
 
 bool rank_assignment_can_relieve(const struct job *job, const struct node *spare)
 {
-    bool goes = false;        /* a member whose slot the spare could get may have to leave */
-    bool goes_freely = false; /* a member that is pinned to no role may have to leave */
+    bool goes = false;     /* a member whose slot the spare could get may have to leave */
+    bool can_move = false; /* a member that is pinned to no role may have to leave */
     bool can_swap = false;
     for (uint32_t i = 0; i < job->epoch.n_slots; i++) {
         const struct node *node = job->epoch.slots[i];
@@ -172,10 +172,10 @@ bool rank_assignment_can_relieve(const struct job *job, const struct node *spare
         }
         bool may_go = node->notice.kind != 0;
         goes = goes || (may_go && can_replace(job, node, spare));
-        goes_freely = goes_freely || (may_go && !node->has_role);
+        can_move = can_move || (may_go && !node->has_role);
         can_swap = can_swap || can_move_for(job, node, spare);
     }
-    return !layout_has_roles(&job->spec) || goes || (goes_freely && can_swap);
+    return !layout_has_roles(&job->spec) || goes || (can_move && can_swap);
 }
 
 /* Assigns these slots to these nodes; a node that had one of the same number keeps it. */
@@ -206,7 +206,7 @@ static uint32_t spare_evaluator(const struct job *job, struct node **v, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         last = v[i]->has_role ? last : i;
     }
-    if (!layout_wants_evaluator(job) || n <= job->spec.min_nodes || last == n) {
+    if (!layout_needs_evaluator(job) || n <= job->spec.min_nodes || last == n) {
         return n;
     }
     struct node *node = v[last];

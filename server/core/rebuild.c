@@ -61,7 +61,7 @@ static bool is_open_to_reports(const struct rdzv *r, const struct job *job)
             (job->state == JOB_PREPARING && fence_has_unknown(r, &job->fence)));
 }
 
-bool rebuild_wants(const struct rdzv *r, const struct job *job, const struct msg_join *join)
+bool rebuild_needs_report(const struct rdzv *r, const struct job *job, const struct msg_join *join)
 {
     const struct rebuild *rebuild = &job->rebuild;
     const struct msg_running *running = join->running;
@@ -243,7 +243,7 @@ static bool adopt(struct rdzv *r, struct job *job)
         return false;
     }
     if (!is_whole) {
-        switch_want(job, CAUSE_SERVER_LOST, NULL);
+        switch_request(job, CAUSE_SERVER_LOST, NULL);
     }
     send_trace(r, TRACE_REBUILT, job, NULL, rebuild->n_reported, NULL);
     if (is_whole) {

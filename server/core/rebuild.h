@@ -40,12 +40,12 @@ struct rebuild {
 };
 
 /* Returns true if what the JOIN reports of the running epoch can be used to rebuild the job. */
-bool rebuild_wants(const struct rdzv *r, const struct job *job, const struct msg_join *join);
+bool rebuild_needs_report(const struct rdzv *r, const struct job *job, const struct msg_join *join);
 /* Returns true if what the JOIN reports is credible. */
 bool rebuild_believes(const struct msg_join *join);
 /* Reserves memory for rebuild_add_report. Returns 0 or TFE_ENOMEM. */
 int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join) TFE_MUST_CHECK;
-/* Adds the node's report. Preconditions: rebuild_wants and rebuild_reserve. Returns false if
+/* Adds the node's report. Preconditions: rebuild_needs_report and rebuild_reserve. Returns false if
  * another node reports the same rank. */
 bool rebuild_add_report(struct rdzv *r, struct node *node, const struct msg_join *join);
 /* Note that the trainers of a node that reports listen, or have ended. Return false if the message

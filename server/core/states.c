@@ -97,7 +97,7 @@ const char *job_state_name(enum job_state state)
 
 /* Returns the state shown to users: STARTING or RESTARTING, depending on whether an epoch of the
  * run has started before. A job that is being rebuilt counts as running. */
-static enum tfe_job_state shown_state_of(const struct job *job)
+static enum tfe_job_state visible_state_of(const struct job *job)
 {
     const bool is_first = job->run.is_new || (job->epoch.is_first && !job->epoch.is_open);
     const enum tfe_job_state on_the_way = is_first ? STATE_STARTING : STATE_RESTARTING;
@@ -227,9 +227,9 @@ static struct msg_stop stop_of(struct rdzv *r, struct job *job)
                              .planned = job->pending_switch.is_planned,
                              .cause = job->pending_switch.cause,
                              .blamed = ledger_blamed(job),
-                             .says = wait_describe_switch(r, job),
+                             .message = wait_describe_switch(r, job),
                              .in_memory =
-                                 job->pending_switch.is_planned && plan_has_kept_state(job)};
+                                 job->pending_switch.is_planned && plan_state_in_memory(job)};
 }
 
 static void stop_members(struct rdzv *r, struct job *job, bool chief, bool others)
@@ -471,7 +471,7 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     leave_out_the_late(r, job);
     epoch_form(r, job);
     drain_end_all(r, job);
-    persist_in_turn(r, job);
+    persist_or_defer(r, job);
     return enter(r, job, JOB_COMMITTING);
 }
 
@@ -606,18 +606,18 @@ static bool settle_running(struct rdzv *r, struct job *job)
     return wait_until(r, job, tfe_mono_min(when, job->epoch.leader_until));
 }
 
-void job_update_shown_state(struct job *job, struct tfe_wall now)
+void job_update_visible_state(struct job *job, struct tfe_wall now)
 {
-    const enum tfe_job_state shown_state = shown_state_of(job);
-    if (job->phase.shown_state != shown_state) {
-        job->phase.shown_state = shown_state;
-        job->phase.shown_since = now;
+    const enum tfe_job_state visible_state = visible_state_of(job);
+    if (job->phase.visible_state != visible_state) {
+        job->phase.visible_state = visible_state;
+        job->phase.visible_since = now;
     }
 }
 
 void job_settle(struct rdzv *r, struct job *job)
 {
-    bool goes_on = true;
+    bool should_continue = true;
     job->is_touched = false;
     wait_change(&job->wait);
     if (job->persist.is_gone) { /* only the deletion of the job's record is outstanding */
@@ -626,12 +626,12 @@ void job_settle(struct rdzv *r, struct job *job)
         return;
     }
     evaluator_leave(r, job);
-    while (goes_on && job_states[job->state].settle) {
+    while (should_continue && job_states[job->state].settle) {
         if (job->success.is_due) {
             job->success.is_due = false;
             succeed(r, job);
         }
-        goes_on = job_states[job->state].settle(r, job);
+        should_continue = job_states[job->state].settle(r, job);
     }
-    job_update_shown_state(job, r->wall);
+    job_update_visible_state(job, r->wall);
 }

@@ -8,7 +8,7 @@
 
 #define FRAME "  File \""
 /* maximum length of the text from which log lines are removed */
-#define KEPT_MAX MSG_TAIL_MAX
+#define TAIL_MAX MSG_TAIL_MAX
 
 static bool begins(const char *line, const char *head)
 {
@@ -203,7 +203,7 @@ void stderr_tail_line(const char *tail, char *ret, size_t cap)
 
 void stderr_tail_add(struct text *text, const char *tail, size_t max)
 {
-    char kept[KEPT_MAX + 1];
+    char kept[TAIL_MAX + 1];
     struct text lines;
     text_init(&lines, kept, sizeof(kept));
     for (const char *line = tail; line && *line; line = next_line(line)) {

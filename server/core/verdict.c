@@ -297,8 +297,8 @@ static void apply_fault(struct rdzv *r, struct node *node, const struct msg_exit
         b->epoch = job->epoch.number;
         b->is_open = false; /* the charge of an earlier epoch stands */
         count_failed_epoch(r, job, verdict);
-        switch_want(job, cause_after(node, effect),
-                    effect->next == CAUSE_SERVER_LOST ? NULL : node); /* no node is to blame */
+        switch_request(job, cause_after(node, effect),
+                       effect->next == CAUSE_SERVER_LOST ? NULL : node); /* no node is to blame */
         mass_loss_release(r, job);
     }
     b->is_settled = verdict != VERDICT_PEER_CAUSED;
@@ -332,10 +332,10 @@ static void apply_worker_exit(struct rdzv *r, struct node *node, const struct ms
     send_trace(r, TRACE_VERDICT, job, node, job->budget.failed_epochs,
                verdict_effects[verdict].name);
     if (!worker_handle_exit(r, node, is_charged, verdict == VERDICT_AGAIN)) {
-        switch_want(job, cause_after(node, &verdict_effects[verdict]), node);
+        switch_request(job, cause_after(node, &verdict_effects[verdict]), node);
     }
     if (is_charged && persist_covers_epoch(job)) {
-        persist_in_turn(r, job); /* a restarted server continues the count */
+        persist_or_defer(r, job); /* a restarted server continues the count */
     }
 }
 

@@ -27,9 +27,9 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
 {
     *ret = (struct msg_status_job){
         .job = job->name.text,
-        .state = job->phase.shown_state,
+        .state = job->phase.visible_state,
         .phase = job_state_name(job->state),
-        .since = job->phase.shown_since,
+        .since = job->phase.visible_since,
         .ended.ms = job_is_over(job) ? job->run.ended.ms : 0,
         .run = job->run.number,
         .epoch = job->epoch.number,

@@ -162,7 +162,7 @@ void worker_lose(struct rdzv *r, struct node *node, enum tfe_cause cause)
     if (can_lose(r, node)) {
         leave_empty(r, node, msg_cause_name(cause));
     } else {
-        switch_want(node->job, cause, node);
+        switch_request(node->job, cause, node);
     }
 }
 
@@ -299,12 +299,12 @@ bool worker_handle_join(struct rdzv *r, struct node *node, const struct msg_join
         node->slot.n_futile >= FUTILE_MAX; /* a new connection does not change that */
     if (!node->slot.is_due && !node->slot.is_done && !is_given_up &&
         !worker_handle_exit(r, node, false, verdict_is_again(job, TASK_WORKER, exited))) {
-        switch_want(job, CAUSE_NODE_LOST, node);
+        switch_request(job, CAUSE_NODE_LOST, node);
     }
     return true;
 }
 
-void worker_note_taken_over(struct rdzv *r, struct node *node)
+void worker_note_takeover(struct rdzv *r, struct node *node)
 {
     if (node->job->state == JOB_RUNNING && node->slot.is_due) {
         worker_lose(r, node, CAUSE_NODE_LOST);

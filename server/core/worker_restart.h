@@ -49,7 +49,7 @@ bool worker_is_behind(const struct node *node, const struct msg_exited *exited);
 
 /* Another process has joined with the node's id: trainers that were waiting for a restart are
  * lost. */
-void worker_note_taken_over(struct rdzv *r, struct node *node);
+void worker_note_takeover(struct rdzv *r, struct node *node);
 
 /* Returns when the trainers of a leaving node are stopped if no checkpoint is waited for: in time
  * for the stop grace. NEVER if the node does not leave. */

@@ -17,7 +17,7 @@ struct waiting {
 
 /* Prints the response if it is the last one: without --wait the first, otherwise the first that
  * differs from it. */
-static bool goes_on(void *ctx, const struct record_list *rows)
+static bool should_continue(void *ctx, const struct record_list *rows)
 {
     struct waiting *w = ctx;
     json_t *now = record_list_json(rows, &schema_demand);
@@ -38,7 +38,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
                const char *operand)
 {
     struct waiting w = {.settings = settings};
-    const int status = verb_poll(settings, verb->operation, operand, goes_on, &w);
+    const int status = verb_poll(settings, verb->operation, operand, should_continue, &w);
     json_decref(w.first);
     return status == EXIT_SUCCESS && w.rc != 0 ? CTL_FAILED : status;
 }

@@ -35,7 +35,7 @@ static int print(const struct ctl_settings *settings, const struct msg_event_row
     }
     (void)printf("%s  %-12s  %-16s  ", text_table_time(row->at.ms, room),
                  row->job[0] != '\0' ? row->job : "-", row->kind);
-    stdio_print_escaped(stdout, row->says);
+    stdio_print_escaped(stdout, row->message);
     (void)putchar('\n');
     return 0;
 }

@@ -132,7 +132,7 @@ static void put_time(struct tfe_wall at)
     }
 }
 
-static void put_shown(const char *text, size_t n)
+static void put_escaped(const char *text, size_t n)
 {
     char room[ESCAPE_LINE_MAX(MSG_LOG_TEXT_MAX)];
     n = n < MSG_LOG_TEXT_MAX ? n : MSG_LOG_TEXT_MAX;
@@ -155,7 +155,7 @@ static void put_lines(const struct logs *l, const struct msg_log_lines *row)
         put_time(row->at);
         (void)printf("%s%s[%u%s]%s ", l->has_colour ? PLAIN : "", colour, (unsigned)row->rank,
                      row->stream == STREAM_STDERR ? " err" : "", l->has_colour ? PLAIN : "");
-        put_shown(line, (size_t)(stop - line));
+        put_escaped(line, (size_t)(stop - line));
         (void)putchar('\n');
         line = stop + 1;
     }
@@ -287,7 +287,7 @@ static void sort_rows(struct record_list *rows)
 
 /* Lines printed before the end of a job may arrive after its end was reported: the output is
  * complete once no more lines arrive. */
-static bool goes_on(void *ctx)
+static bool should_continue(void *ctx)
 {
     struct logs *l = ctx;
     const bool was_quiet = l->is_quiet;
@@ -340,8 +340,10 @@ static void keep_last(struct logs *l)
 static int show(struct logs *l, const char *job)
 {
     const struct ctl_settings *settings = l->settings;
-    const struct request_stream stream = {
-        .row = on_row, .lost = on_lost, .goes_on = l->is_over ? goes_on : NULL, .ctx = l};
+    const struct request_stream stream = {.row = on_row,
+                                          .lost = on_lost,
+                                          .should_continue = l->is_over ? should_continue : NULL,
+                                          .ctx = l};
     l->has_colour = terminal_has_colour();
     l->message =
         (struct tfe_msg){.type = MSG_LOGS,

@@ -70,7 +70,7 @@ static int sort(struct record_list *rows, const char *key)
 
 /* --- output for people --- */
 
-static bool says_something(const struct record_list *rows, const char *head)
+static bool has_values(const struct record_list *rows, const char *head)
 {
     char buf[RECORD_TEXT_MAX];
     for (size_t i = 0; i < rows->n; i++) {
@@ -90,7 +90,7 @@ static void print_table(const struct record_list *rows)
     const char *shown[COUNT(heads)];
     struct text_table nodes = {&schema_node_of_job, shown, 0};
     for (size_t i = 0; i < COUNT(heads); i++) {
-        if (i < HEADS_ALWAYS || says_something(rows, heads[i])) {
+        if (i < HEADS_ALWAYS || has_values(rows, heads[i])) {
             shown[nodes.n_columns++] = heads[i];
         }
     }

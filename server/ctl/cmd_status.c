@@ -118,7 +118,7 @@ static void print_waits(const struct record_list *rows, size_t from, size_t to)
 static void print_nodes(const struct record *rows, size_t n)
 {
     static const char *const heads[] = {"NAME",    "NODE", "ROLE", "RANK",
-                                        "ADDRESS", "PID",  "KEPT", "MEMORY"};
+                                        "ADDRESS", "PID",  "SNAPSHOT", "MEMORY"};
     bool has_memory = false;
     for (size_t i = 0; i < n; i++) {
         const struct msg_status_node *node = rows[i].at;
@@ -136,7 +136,7 @@ static size_t print_health(const struct record_list *rows)
         const struct msg_health *health = rows->v[n].at;
         char buf[RECORD_TEXT_MAX];
         (void)fputs("server: ", stdout);
-        stdio_print_escaped(stdout, health->says);
+        stdio_print_escaped(stdout, health->message);
         (void)printf(" (noticed %s ago)\n", text_table_duration(health->since_ms, buf));
     }
     return n;

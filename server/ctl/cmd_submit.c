@@ -24,7 +24,7 @@
 
 #define FIELD(name) offsetof(struct ctl_settings, submit.name)
 /* Interval of checks whether the job is over. */
-#define LOOK_NS 200000000L
+#define POLL_NS 200000000L
 
 /* Reads the file, up to one byte more than the maximum size of a job file. The caller frees *ret.
  */
@@ -104,83 +104,83 @@ static bool put_pairs(json_t *job, const char *field, const struct submit_pairs 
     return is_put;
 }
 
-static bool put(json_t *job, const char *field, bool is_said, json_t *value)
+static bool put(json_t *job, const char *field, bool is_set, json_t *value)
 {
-    if (!is_said) {
+    if (!is_set) {
         json_decref(value);
         return true;
     }
     return json_object_set_new(job, field, value) == 0;
 }
 
-static bool put_command(json_t *job, const struct submit_wish *wish)
+static bool put_command(json_t *job, const struct submit_options *opts)
 {
     json_t *words = json_array();
     bool is_put = words;
-    for (size_t i = 0; i < wish->n_command && is_put; i++) {
-        is_put = json_array_append_new(words, json_string(wish->command[i])) == 0;
+    for (size_t i = 0; i < opts->n_command && is_put; i++) {
+        is_put = json_array_append_new(words, json_string(opts->command[i])) == 0;
     }
-    return put(job, "command", wish->command != NULL, words) && is_put;
+    return put(job, "command", opts->command != NULL, words) && is_put;
 }
 
 /* Returns the source that --path, --bundle or --git gives. */
-static json_t *source_of(const struct submit_wish *wish)
+static json_t *source_of(const struct submit_options *opts)
 {
-    if (wish->path || wish->bundle) {
-        return json_pack("{ss}", wish->path ? "path" : "bundle",
-                         wish->path ? wish->path : wish->bundle);
+    if (opts->path || opts->bundle) {
+        return json_pack("{ss}", opts->path ? "path" : "bundle",
+                         opts->path ? opts->path : opts->bundle);
     }
-    const char *git = wish->git ? wish->git : "";
+    const char *git = opts->git ? opts->git : "";
     const size_t n = git_url_length(git);
     return json_pack("{ss%ss*}", "git", git, n, "ref",
                      git[n] != '\0' && git[n + 1] != '\0' ? git + n + 1 : NULL);
 }
 
 /* Returns TFE_EINVAL if options contradict each other. */
-static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_reason *reason)
+static int put_options(json_t *job, const struct submit_options *opts, struct tfe_reason *reason)
 {
-    const bool is_ps = wish->strategy == 1;
-    if (wish->strategy == 0 && wish->n_ps > 0) {
+    const bool is_ps = opts->strategy == 1;
+    if (opts->strategy == 0 && opts->n_ps > 0) {
         reason_set(reason, "--ps: an AllReduce job has no parameter servers");
         return TFE_EINVAL;
     }
-    if (!!wish->path + !!wish->bundle + !!wish->git > 1) {
+    if (!!opts->path + !!opts->bundle + !!opts->git > 1) {
         reason_set(reason, "--path, --bundle and --git exclude each other");
         return TFE_EINVAL;
     }
     bool is_put =
-        put(job, "name", wish->name, json_string(wish->name ? wish->name : "")) &&
-        put(job, "priority", wish->priority != MSG_UNSET, json_integer(wish->priority)) &&
-        put(job, "workers", wish->min_nodes > 0,
-            json_pack("{sIsI}", "min", (json_int_t)wish->min_nodes, "max",
-                      (json_int_t)wish->max_nodes)) &&
-        put(job, "ps", wish->n_ps > 0 || (is_ps && !json_integer_value(json_object_get(job, "ps"))),
-            json_integer(wish->n_ps > 0 ? wish->n_ps : 1)) &&
-        put(job, "chief", wish->chief || is_ps, json_true()) &&
-        put(job, "evaluator", wish->evaluator, json_true()) &&
-        put(job, "nproc", wish->nproc > 0, json_integer(wish->nproc)) &&
-        put(job, "source", wish->path || wish->bundle || wish->git, source_of(wish)) &&
-        put(job, "work_dir", wish->work_dir, json_string(wish->work_dir ? wish->work_dir : "")) &&
-        put(job, "image", wish->image, json_string(wish->image ? wish->image : "")) &&
-        put(job, "preempt", wish->preempt, json_true()) &&
-        put(job, "suspend", wish->suspend, json_true()) && put_pairs(job, "env", &wish->env) &&
-        put_pairs(job, "labels", &wish->labels) && put_pairs(job, "options", &wish->options) &&
-        put_command(job, wish);
+        put(job, "name", opts->name, json_string(opts->name ? opts->name : "")) &&
+        put(job, "priority", opts->priority != MSG_UNSET, json_integer(opts->priority)) &&
+        put(job, "workers", opts->min_nodes > 0,
+            json_pack("{sIsI}", "min", (json_int_t)opts->min_nodes, "max",
+                      (json_int_t)opts->max_nodes)) &&
+        put(job, "ps", opts->n_ps > 0 || (is_ps && !json_integer_value(json_object_get(job, "ps"))),
+            json_integer(opts->n_ps > 0 ? opts->n_ps : 1)) &&
+        put(job, "chief", opts->chief || is_ps, json_true()) &&
+        put(job, "evaluator", opts->evaluator, json_true()) &&
+        put(job, "nproc", opts->nproc > 0, json_integer(opts->nproc)) &&
+        put(job, "source", opts->path || opts->bundle || opts->git, source_of(opts)) &&
+        put(job, "work_dir", opts->work_dir, json_string(opts->work_dir ? opts->work_dir : "")) &&
+        put(job, "image", opts->image, json_string(opts->image ? opts->image : "")) &&
+        put(job, "preempt", opts->preempt, json_true()) &&
+        put(job, "suspend", opts->suspend, json_true()) && put_pairs(job, "env", &opts->env) &&
+        put_pairs(job, "labels", &opts->labels) && put_pairs(job, "options", &opts->options) &&
+        put_command(job, opts);
     return is_put ? 0 : no_memory(reason);
 }
 
 /* Makes the canonical form of the job from file and command line. */
-static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_reason *reason)
+static int make_job(const struct submit_options *opts, json_t **ret, struct tfe_reason *reason)
 {
     json_t *job = NULL;
     int rc = 0;
-    if (wish->file) {
-        rc = read_job(wish->file, &job, reason);
+    if (opts->file) {
+        rc = read_job(opts->file, &job, reason);
     } else {
         job = json_object();
     }
     rc = rc || job ? rc : no_memory(reason);
-    rc = rc ? rc : put_wish(job, wish, reason);
+    rc = rc ? rc : put_options(job, opts, reason);
     rc = rc ? rc : job_file_read(job, ret, reason);
     json_decref(job);
     if (rc == 0) {
@@ -207,10 +207,10 @@ static int write_bundle(const char *name, const struct bundle *bundle, struct tf
 /* Fixes the present state of the files: the job's source becomes a digest or a commit, so that
  * later changes of the directory or branch have no effect. *ret is a packed directory, if there is
  * one. */
-static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle *ret,
+static int fix_source(json_t *job, const struct submit_options *opts, struct bundle *ret,
                       struct tfe_reason *reason)
 {
-    const bool dry_run = wish->dry_run && !wish->bundle_out;
+    const bool dry_run = opts->dry_run && !opts->bundle_out;
     json_t *source = json_object_get(job, "source");
     const char *bundle = job_source(job, "bundle");
     const char *git = job_source(job, "git");
@@ -224,14 +224,14 @@ static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle
             (void)fprintf(stderr, "tfe-ctl: bundle %s: %u files, %zu bytes, %s\n", bundle,
                           (unsigned)ret->n_files, ret->n, ret->digest);
         }
-        rc = rc == 0 && wish->bundle_out ? write_bundle(wish->bundle_out, ret, reason) : rc;
+        rc = rc == 0 && opts->bundle_out ? write_bundle(opts->bundle_out, ret, reason) : rc;
         is_put = rc != 0 || dry_run ||
                  json_object_set_new(source, "bundle", json_string(ret->digest)) == 0;
     } else if (git && !dry_run) {
         rc = git_resolve(git, ref ? ref : "", commit, reason);
         is_put = rc != 0 || json_object_set_new(source, "ref", json_string(commit)) == 0;
     }
-    if (rc == 0 && wish->bundle_out && ret->n == 0) {
+    if (rc == 0 && opts->bundle_out && ret->n == 0) {
         reason_set(reason, "--bundle-out: the job's files are not a directory on this machine");
         rc = TFE_EINVAL;
     }
@@ -255,7 +255,7 @@ static bool is_over(void *ctx)
 {
     struct watched *w = ctx;
     struct record_list rows = {.v = NULL};
-    w->status = verb_ask(w->settings, OPERATION_CONDITIONS, w->name, &rows);
+    w->status = verb_request(w->settings, OPERATION_CONDITIONS, w->name, &rows);
     w->is_known = false;
     for (size_t i = 0; i < rows.n; i++) {
         const struct msg_condition_row *c = rows.v[i].at;
@@ -282,7 +282,7 @@ static int show_logs(const struct ctl_settings *settings, const char *name)
 {
     struct watched w = {.settings = settings, .name = name};
     while (!has_begun(&w)) {
-        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        (void)nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
     if (w.status != EXIT_SUCCESS || !w.has_run) {
         return w.status; /* verb_wait() prints why it never ran */
@@ -291,7 +291,7 @@ static int show_logs(const struct ctl_settings *settings, const char *name)
 }
 
 /* Sends SUBMIT; if a generated name is in use, generates another one. Returns an exit code. */
-static int say_submit(const struct ctl_settings *settings, json_t *job)
+static int send_submit(const struct ctl_settings *settings, json_t *job)
 {
     const bool is_made = job_name_is_wanted(job);
     bool is_taken = true;
@@ -326,7 +326,7 @@ static int submit(const struct ctl_verb *verb, struct ctl_settings *settings, js
     }
     settings->since = clock_wall(); /* skip the output of an earlier job of this name */
     if (status == EXIT_SUCCESS) {
-        status = say_submit(settings, job);
+        status = send_submit(settings, job);
     }
     const char *name = job_text(job, "name");
     if (status == EXIT_SUCCESS && !settings->json) {
@@ -356,26 +356,26 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
     struct tfe_reason reason;
     struct ctl_settings own =
         *settings; /* orders need an admin's token, so the server is found here */
-    const struct submit_wish *wish = &settings->submit;
+    const struct submit_options *opts = &settings->submit;
     struct bundle bundle = {.bytes = NULL};
     json_t *job;
-    if (!wish->file && !wish->command && !wish->bundle && !wish->git && !wish->path) {
+    if (!opts->file && !opts->command && !opts->bundle && !opts->git && !opts->path) {
         stdio_print_message("tfe-ctl", "submit: no job given (use --file FILE, with - for stdin, "
                                        "or a command after --, or the location of its files)");
         return CTL_USAGE;
     }
-    int rc = make_job(wish, &job, &reason);
+    int rc = make_job(opts, &job, &reason);
     if (rc) {
         stdio_print_message("tfe-ctl", reason.text);
-        return wish->file ? CTL_FAILED : CTL_USAGE;
+        return opts->file ? CTL_FAILED : CTL_USAGE;
     }
-    if (sodium_init() < 0 || fix_source(job, wish, &bundle, &reason)) {
+    if (sodium_init() < 0 || fix_source(job, opts, &bundle, &reason)) {
         stdio_print_message("tfe-ctl", reason.text);
         json_decref(job);
         return CTL_FAILED;
     }
     int status;
-    if (wish->dry_run || wish->bundle_out) {
+    if (opts->dry_run || opts->bundle_out) {
         char *text = json_dumps(job, JSON_INDENT(2));
         if (text) {
             stdio_print_escaped(stdout, text); /* the escapes are those of JSON */
@@ -414,9 +414,9 @@ static int parse_full_pair(void *pairs, const char *value, struct tfe_reason *re
     return parse_pair(pairs, value, reason);
 }
 
-static int parse_workers(void *wish, const char *value, struct tfe_reason *reason)
+static int parse_workers(void *opts, const char *value, struct tfe_reason *reason)
 {
-    struct submit_wish *ret = wish;
+    struct submit_options *ret = opts;
     return options_nodes(value, &ret->min_nodes, &ret->max_nodes, reason);
 }
 
@@ -474,7 +474,7 @@ const struct ctl_verb ctl_verb_submit = {
     .n_options = sizeof(options) / sizeof(options[0]),
     .operand = CTL_NONE,
     .takes_command = true,
-    .asks_nobody = true,
+    .is_local = true,
     .operation = OPERATION_SUBMIT,
     .run = run,
 };

@@ -75,7 +75,7 @@ struct waiting {
 };
 
 /* Returns true while the job is not over. */
-static bool goes_on(void *ctx, const struct record_list *rows)
+static bool should_continue(void *ctx, const struct record_list *rows)
 {
     struct waiting *w = ctx;
     const struct msg_status_job *job = job_of(rows);
@@ -95,7 +95,7 @@ static bool goes_on(void *ctx, const struct record_list *rows)
 int verb_wait(const struct ctl_settings *settings, const char *name)
 {
     struct waiting w = {.settings = settings, .is_terminal = isatty(STDERR_FILENO)};
-    const int status = verb_poll(settings, OPERATION_CONDITIONS, name, goes_on, &w);
+    const int status = verb_poll(settings, OPERATION_CONDITIONS, name, should_continue, &w);
     return status == EXIT_SUCCESS ? w.status : status;
 }
 

@@ -22,7 +22,7 @@
 #include "server/ctl/watch_view.h"
 
 /* Update interval; one second longer per thousand nodes. */
-#define LOOK_MS 1000
+#define POLL_MS 1000
 #define NODES_A_SECOND 1000
 
 /* A connection without any response for this long is opened anew. */
@@ -56,11 +56,11 @@ struct watch {
     struct tfe_id asked; /* job of the pending query */
     uint32_t run;        /* run of the selected job that the curves belong to */
     struct tfe_msg order;
-    struct client_request order_ask;
+    struct client_request order_request;
     struct tfe_id order_node;
     bool ordering;
     char question[TFE_LABEL_MAX + 64];
-    char said[MSG_SENTENCE_MAX + 64];
+    char status_line[MSG_SENTENCE_MAX + 64];
     char trouble[256];
     char server[ENDPOINT_TEXT_MAX];
 };
@@ -144,7 +144,7 @@ static void show(struct watch *w)
 
 /* --- responses --- */
 
-static void ask_next(struct watch *w);
+static void request_next(struct watch *w);
 
 static const enum operation_id questions[ASK__N] = {
     [ASK_JOBS] = OPERATION_JOBS,     [ASK_STATUS] = OPERATION_STATUS,
@@ -269,19 +269,19 @@ static void on_ended(struct client_request *ask, enum client_end how, enum tfe_r
     }
     record_list_done(&ask->list);
     w->at++;
-    ask_next(w);
+    request_next(w);
     show(w);
 }
 
 /* Sends the next query, or waits after the last one. */
-static void ask_next(struct watch *w)
+static void request_next(struct watch *w)
 {
     if (w->at != ASK_JOBS && w->model.job.text[0] == '\0') {
         w->at = ASK__N;
     }
     if (w->at == ASK__N) {
         w->at = ASK_JOBS;
-        (void)timer_after(w->again, LOOK_MS + (int64_t)(w->model.status.n / NODES_A_SECOND) * 1000);
+        (void)timer_after(w->again, POLL_MS + (int64_t)(w->model.status.n / NODES_A_SECOND) * 1000);
     } else {
         put_question(w);
     }
@@ -291,7 +291,7 @@ static void on_again(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
     (void)what;
-    ask_next(ctx);
+    request_next(ctx);
 }
 
 static void on_waiting(void *ctx, const char *reason)
@@ -304,20 +304,20 @@ static void on_waiting(void *ctx, const char *reason)
 
 /* --- orders --- */
 
-static void tell(struct watch *w, const char *before, const char *words)
+static void set_message(struct watch *w, const char *before, const char *words)
 {
-    (void)snprintf(w->said, sizeof(w->said), " %s%s", before, words);
-    w->model.message = w->said;
+    (void)snprintf(w->status_line, sizeof(w->status_line), " %s%s", before, words);
+    w->model.message = w->status_line;
 }
 
 static void on_ordered(struct client_request *ask, enum client_end how, enum tfe_refusal code,
                        const char *sentence)
 {
-    struct watch *w = (struct watch *)((char *)ask - offsetof(struct watch, order_ask));
+    struct watch *w = (struct watch *)((char *)ask - offsetof(struct watch, order_request));
     w->ordering = false;
-    tell(w,
-         how == CLIENT_ANSWERED ? "the node leaves its job; its agent will exit 0" : "not done: ",
-         sentence);
+    set_message(
+        w, how == CLIENT_ANSWERED ? "the node leaves its job; its agent will exit 0" : "not done: ",
+        sentence);
     record_list_done(&ask->list);
     show(w);
 }
@@ -326,7 +326,7 @@ static void on_ordered(struct client_request *ask, enum client_end how, enum tfe
  * if there is no such token. */
 static struct client *order_client(struct watch *w)
 {
-    struct join_config wish = {.endpoint = w->settings->endpoint,
+    struct join_config opts = {.endpoint = w->settings->endpoint,
                                .token_file = w->settings->token_file,
                                .state_dir = w->settings->state_dir,
                                .roles = {PRINCIPAL_ADMIN},
@@ -337,14 +337,14 @@ static struct client *order_client(struct watch *w)
     if (w->orders || w->settings->token) {
         return w->orders ? w->orders : w->client; /* a token given by option is the only one */
     }
-    if (join_find(&wish, &w->admin, &reason) != 0) {
-        tell(w, "not done: ", reason.text);
+    if (join_find(&opts, &w->admin, &reason) != 0) {
+        set_message(w, "not done: ", reason.text);
         return NULL;
     }
     w->has_admin = true;
     config.join = &w->admin;
     if (client_new(&config, &w->orders) != 0) {
-        tell(w, "not done: ", "out of memory");
+        set_message(w, "not done: ", "out of memory");
         return NULL;
     }
     return w->orders;
@@ -358,11 +358,11 @@ static void drain(struct watch *w)
     }
     w->ordering = true;
     w->order = operation_request(OPERATION_DRAIN, w->order_node.text);
-    w->order_ask = (struct client_request){.message = &w->order, .ended = on_ordered};
-    client_request(client, &w->order_ask);
+    w->order_request = (struct client_request){.message = &w->order, .ended = on_ordered};
+    client_request(client, &w->order_request);
 }
 
-static void ask_for_drain(struct watch *w)
+static void open_drain_dialog(struct watch *w)
 {
     const struct msg_status_node *node = watch_node(&w->model);
     char name[TFE_LABEL_MAX + 1];
@@ -441,7 +441,7 @@ static bool take_key(struct watch *w, int key)
         w->model.sort = (enum watch_sort)((w->model.sort + 1) % WATCH__SORTS);
         break;
     case 'd':
-        ask_for_drain(w);
+        open_drain_dialog(w);
         break;
     default:
         break;
@@ -453,18 +453,18 @@ static void on_key(evutil_socket_t fd, short what, void *ctx)
 {
     struct watch *w = ctx;
     char nothing;
-    bool goes_on = true;
+    bool should_continue = true;
     int key;
     (void)what;
-    for (key = getch(); goes_on && key != ERR; key = getch()) {
-        goes_on = take_key(w, key);
+    for (key = getch(); should_continue && key != ERR; key = getch()) {
+        should_continue = take_key(w, key);
     }
     int waits = 0;
-    if (goes_on && ioctl(fd, FIONREAD, &waits) == 0 && waits == 0 && !isatty(fd) &&
+    if (should_continue && ioctl(fd, FIONREAD, &waits) == 0 && waits == 0 && !isatty(fd) &&
         read(fd, &nothing, 1) == 0) {
-        goes_on = false; /* stdin was closed */
+        should_continue = false; /* stdin was closed */
     }
-    if (goes_on) {
+    if (should_continue) {
         show(w);
     } else {
         (void)event_base_loopbreak(w->base);
@@ -561,7 +561,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
         (void)fprintf(stderr, "tfe-ctl: cannot set up the event loop\n");
     } else if (begin_terminal(w)) {
         show(w);
-        ask_next(w);
+        request_next(w);
         status = event_base_dispatch(w->base) == 0 ? EXIT_SUCCESS : CTL_FAILED;
     }
     end_terminal(w);

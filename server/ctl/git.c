@@ -57,7 +57,7 @@ static int read_all(int fd, char **ret, size_t *ret_n, struct tfe_reason *reason
 }
 
 /* Stores the last line of stderr as the reason. */
-static void take_words(int fd, struct tfe_reason *reason)
+static void read_errors(int fd, struct tfe_reason *reason)
 {
     char text[400];
     const off_t n = lseek(fd, 0, SEEK_END);
@@ -105,7 +105,7 @@ static int run(const char *const *words, bool is_local, char **ret, size_t *ret_
     char *argv[HARMLESS_WORDS + WORDS_MAX + 2] = {"git"};
     size_t n = 1;
     int ends[2] = {-1, -1};
-    int said = memfd_create("git", MFD_CLOEXEC);
+    int status_line = memfd_create("git", MFD_CLOEXEC);
     int status = 0;
     pid_t pid = -1;
     for (size_t i = 0; is_local && i < HARMLESS_WORDS; i++) {
@@ -115,9 +115,9 @@ static int run(const char *const *words, bool is_local, char **ret, size_t *ret_
         argv[n++] = (char *)(uintptr_t)words[i];
     }
     const char *protocols = is_local ? "none" : "https:http:ssh:file";
-    int error = said < 0 || pipe2(ends, O_CLOEXEC) != 0
+    int error = status_line < 0 || pipe2(ends, O_CLOEXEC) != 0
                     ? errno
-                    : spawn(argv, protocols, ends[1], said, &pid);
+                    : spawn(argv, protocols, ends[1], status_line, &pid);
     fd_close(&ends[1]);
     int rc = 0;
     if (error) {
@@ -130,13 +130,13 @@ static int run(const char *const *words, bool is_local, char **ret, size_t *ret_
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
         }
         if (rc == 0 && status != 0) {
-            take_words(said, reason);
+            read_errors(status_line, reason);
             free(*ret);
             rc = TFE_ESYS;
         }
     }
     fd_close(&ends[0]);
-    fd_close(&said);
+    fd_close(&status_line);
     return rc;
 }
 

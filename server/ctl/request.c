@@ -21,7 +21,7 @@
 
 /* Failed attempts are not reported before this time, because most servers respond to the first
  * one. */
-#define PATIENCE_MS 1000
+#define TIMEOUT_MS 1000
 
 struct attempt {
     const struct ctl_settings *settings;
@@ -57,7 +57,7 @@ static void on_waiting(void *ctx, const char *reason)
     const struct join_info *join = &a->settings->server;
     char name[ENDPOINT_TEXT_MAX];
     (void)snprintf(a->last, sizeof(a->last), "%s", reason);
-    if (!a->has_reported && tfe_mono_sub(clock_mono(), a->began) >= PATIENCE_MS) {
+    if (!a->has_reported && tfe_mono_sub(clock_mono(), a->began) >= TIMEOUT_MS) {
         (void)fprintf(stderr, "tfe-ctl: waiting for %s: %s\n",
                       endpoint_format(name, join->host, join->port), reason);
         a->has_reported = true;
@@ -140,7 +140,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
 static void on_check(evutil_socket_t fd, short what, void *ctx)
 {
     struct attempt *a = ctx;
-    if (a->status < 0 && !a->stream->goes_on(a->stream->ctx)) {
+    if (a->status < 0 && !a->stream->should_continue(a->stream->ctx)) {
         end(a, EXIT_SUCCESS);
     } else {
         (void)timer_after(a->check, REQUEST_CHECK_MS);
@@ -158,11 +158,12 @@ static int run_attempts(struct attempt *a)
     if (a->base) {
         a->deadline = evtimer_new(a->base, on_deadline, a);
     }
-    const bool is_asked = a->stream && a->stream->goes_on;
-    if (a->base && is_asked) {
+    const bool is_requested = a->stream && a->stream->should_continue;
+    if (a->base && is_requested) {
         a->check = evtimer_new(a->base, on_check, a);
     }
-    if (!a->deadline || (is_asked && (!a->check || timer_after(a->check, REQUEST_CHECK_MS) != 0)) ||
+    if (!a->deadline ||
+        (is_requested && (!a->check || timer_after(a->check, REQUEST_CHECK_MS) != 0)) ||
         timer_after(a->deadline, a->settings->timeout_ms) != 0 ||
         client_new(&config, &a->client) != 0) {
         (void)fprintf(stderr, "tfe-ctl: cannot set up the event loop\n");

@@ -31,7 +31,7 @@ struct request_stream {
     void (*lost)(void *ctx);
     /* Called every REQUEST_CHECK_MS; returns false to end the stream. NULL: the stream ends with
      * the response. */
-    bool (*goes_on)(void *ctx);
+    bool (*should_continue)(void *ctx);
     /* Called after each row until it returns false; *ret is a message to send. NULL if unused. */
     bool (*reply)(void *ctx, struct tfe_msg *ret);
     void *ctx;

@@ -46,20 +46,20 @@ static bool is_valid(enum ctl_operand kind, const char *operand)
 
 /* --- requests --- */
 
-int verb_ask(const struct ctl_settings *settings, enum operation_id id, const char *operand,
-             struct record_list *rows)
+int verb_request(const struct ctl_settings *settings, enum operation_id id, const char *operand,
+                 struct record_list *rows)
 {
     const struct tfe_msg request = operation_request(id, operand);
     return request_run(settings, &request, rows);
 }
 
 int verb_poll(const struct ctl_settings *settings, enum operation_id id, const char *operand,
-              bool (*goes_on)(void *ctx, const struct record_list *rows), void *ctx)
+              bool (*should_continue)(void *ctx, const struct record_list *rows), void *ctx)
 {
     while (true) {
         struct record_list rows = {.v = NULL};
-        const int status = verb_ask(settings, id, operand, &rows);
-        const bool is_last = status != EXIT_SUCCESS || !goes_on(ctx, &rows);
+        const int status = verb_request(settings, id, operand, &rows);
+        const bool is_last = status != EXIT_SUCCESS || !should_continue(ctx, &rows);
         record_list_done(&rows);
         if (is_last) {
             return status;
@@ -125,8 +125,8 @@ static int print(const struct ctl_verb *verb, const struct ctl_settings *setting
     return rc;
 }
 
-static int ask_and_print(const struct ctl_verb *verb, const struct ctl_settings *settings,
-                         const char *operand)
+static int request_and_print(const struct ctl_verb *verb, const struct ctl_settings *settings,
+                             const char *operand)
 {
     struct record_list rows = {.v = NULL};
     struct tfe_msg request = operation_request(verb->operation, operand);
@@ -155,7 +155,7 @@ static int find_job(const struct ctl_settings *settings, struct tfe_id *buf, con
     struct record_list rows = {.v = NULL};
     unsigned n = 0;
     unsigned alive = 0;
-    int status = verb_ask(settings, OPERATION_JOBS, NULL, &rows);
+    int status = verb_request(settings, OPERATION_JOBS, NULL, &rows);
     for (size_t i = 0; i < rows.n; i++) {
         const struct msg_status_job *job = rows.v[i].at;
         if (rows.v[i].schema != &schema_job) {
@@ -188,15 +188,15 @@ int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const c
         return CTL_USAGE;
     }
     struct tfe_id only;
-    int status = verb->asks_nobody
+    int status = verb->is_local
                      ? EXIT_SUCCESS
                      : request_find_server(settings, operation_needs_admin(verb->operation));
     if (status == EXIT_SUCCESS && verb->finds_job && !operand) {
         status = find_job(settings, &only, &operand);
     }
     if (status == EXIT_SUCCESS) {
-        status =
-            verb->run ? verb->run(verb, settings, operand) : ask_and_print(verb, settings, operand);
+        status = verb->run ? verb->run(verb, settings, operand)
+                           : request_and_print(verb, settings, operand);
     }
     join_done(&settings->server);
     return status;

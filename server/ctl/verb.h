@@ -44,9 +44,9 @@ struct ctl_settings {
     bool follow;
     uint32_t lines; /* MSG_UNSET for all lines */
     struct tfe_wall since;
-    bool progress;        /* verb wait */
-    struct submit_wish {  /* options of submit */
-        const char *file; /* NULL if not given */
+    bool progress;          /* verb wait */
+    struct submit_options { /* options of submit */
+        const char *file;   /* NULL if not given */
         bool dry_run;
         const char *name, *path, *bundle, *git, *work_dir, *image; /* each NULL if not given */
         const char *bundle_out;
@@ -91,7 +91,7 @@ struct ctl_verb {
     bool finds_job; /* without an operand, the only job or the only one that is not over is used */
     enum ctl_operand operand;
 
-    bool asks_nobody; /* the verb needs no server and no token */
+    bool is_local; /* the verb needs no server and no token */
 
     /* The request, and a function that fills in its values besides the operand, or NULL. */
     enum operation_id operation;
@@ -141,13 +141,13 @@ int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const c
 
 /* Sends a request without options and collects the records. Returns as verb_run(); the caller ends
  * *rows. */
-int verb_ask(const struct ctl_settings *settings, enum operation_id id, const char *operand,
-             struct record_list *rows);
+int verb_request(const struct ctl_settings *settings, enum operation_id id, const char *operand,
+                 struct record_list *rows);
 
-/* Asks every 500 ms until goes_on, which gets the records of each response, returns false. Returns
- * as verb_run(). */
+/* Asks every 500 ms until should_continue, which gets the records of each response, returns false.
+ * Returns as verb_run(). */
 int verb_poll(const struct ctl_settings *settings, enum operation_id id, const char *operand,
-              bool (*goes_on)(void *ctx, const struct record_list *rows), void *ctx);
+              bool (*should_continue)(void *ctx, const struct record_list *rows), void *ctx);
 
 /* Waits until the job is over and prints how it ended. Returns the job's exit code. */
 int verb_wait(const struct ctl_settings *settings, const char *job);

@@ -163,7 +163,7 @@ static enum watch_style style_of_state(enum tfe_job_state state)
 }
 
 /* Returns why the job failed or what it waits for, or NULL. */
-static const char *why_of(const struct msg_status_job *job)
+static const char *reason_of(const struct msg_status_job *job)
 {
     return job->reason ? job->reason : job->waits;
 }
@@ -209,7 +209,7 @@ static int draw_health(const struct watch_model *m, struct watch_screen *s, int 
     for (size_t i = 0; i < m->jobs.n; i++) {
         const struct msg_health *health = m->jobs.v[i].at;
         if (m->jobs.v[i].schema == &schema_health) {
-            (void)snprintf(line, sizeof(line), "server: %s", health->says);
+            (void)snprintf(line, sizeof(line), "server: %s", health->message);
             (void)watch_put(s, y++, 0, s->width, WATCH_BAD, line);
         }
     }
@@ -248,7 +248,7 @@ static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y,
                        (unsigned long long)job->epoch, (unsigned)job->members,
                        (unsigned)job->min_nodes, (unsigned)job->max_nodes);
         x = watch_put(s, y, x, 25, style, line);
-        (void)watch_put(s, y++, x, s->width - x, style, why_of(job) ? why_of(job) : "");
+        (void)watch_put(s, y++, x, s->width - x, style, reason_of(job) ? reason_of(job) : "");
     }
     return y;
 }
@@ -265,7 +265,7 @@ static int draw_job(const struct watch_model *m, struct watch_screen *s, int y)
     }
     (void)snprintf(line, sizeof(line), "%s", job->job);
     int x = watch_put(s, y, 0, (int)strlen(line) + 1, WATCH_BOLD, line);
-    const char *reason = why_of(job);
+    const char *reason = reason_of(job);
     const int64_t since = job->since.ms > 0 ? m->now.ms - job->since.ms : -1;
     (void)snprintf(line, sizeof(line), "%s for %s%s%s%s", msg_job_state_name(job->state),
                    text_table_duration(since, span), reason ? ": " : "", reason ? reason : "",
@@ -511,7 +511,7 @@ static void draw_events(const struct watch_model *m, struct watch_screen *s, int
         const struct msg_event_row *event = m->events.v[i].at;
         char buf[RECORD_TEXT_MAX];
         int x = watch_put(s, --bottom, 0, 9, WATCH_FAINT, clock_text(event->at, buf));
-        (void)watch_put(s, bottom, x, s->width - x, style_of_level(event->level), event->says);
+        (void)watch_put(s, bottom, x, s->width - x, style_of_level(event->level), event->message);
     }
 }
 
@@ -548,8 +548,8 @@ void watch_draw(const struct watch_model *m, struct watch_screen *s)
     const int bottom = s->height - 1;
     draw_top(m, s);
     int y = draw_health(m, s, 1);
-    int jobs_most = s->height / 4 > 1 ? s->height / 4 : 1;
-    y = draw_jobs(m, s, y, jobs_most) + 1;
+    int jobs_max = s->height / 4 > 1 ? s->height / 4 : 1;
+    y = draw_jobs(m, s, y, jobs_max) + 1;
     y = draw_job(m, s, y);
     y = draw_ribbon(m, s, y);
     for (size_t i = 0; i < sizeof(m->curves) / sizeof(m->curves[0]); i++) {

@@ -201,7 +201,7 @@ static void store_event(struct events *e, const struct msg_event_row *row)
     const struct tfe_msg msg = {.type = MSG_EVENT_ROW, .u.event_row = *row};
     if (e->writer && (writer_n_rows(e->writer) >= WAITING_MAX ||
                       writer_put(e->writer, &msg, NULL, NULL, NULL) != 0)) {
-        log_warn("event_not_kept", LOG_S("kind", row->kind), LOG_U("number", row->number));
+        log_warn("event_not_stored", LOG_S("kind", row->kind), LOG_U("number", row->number));
     }
 }
 
@@ -223,9 +223,9 @@ const struct msg_event_row *events_add(struct events *e, const struct msg_event_
         row.run = job.run;
     }
     if (hidden > 0) {
-        (void)snprintf(sentence, sizeof(sentence), "%.900s (and %llu more, not shown)", row.says,
+        (void)snprintf(sentence, sizeof(sentence), "%.900s (and %llu more, not shown)", row.message,
                        (unsigned long long)hidden);
-        row.says = sentence;
+        row.message = sentence;
     }
     struct msg_event_row *copy = record_copy(&schema_event, &row);
     if (!copy || put(e, copy) != 0) {
@@ -244,12 +244,12 @@ void events_report(struct events *e, const struct msg_event_row *row, const char
     (void)vsnprintf(sentence, sizeof(sentence), format, args);
     va_end(args);
     struct msg_event_row event = *row;
-    event.says = sentence;
+    event.message = sentence;
     const struct msg_event_row *added = events_add(e, &event);
     if (added) {
         LOG_AT((enum log_level)(LOG_INFO_ + (int)added->level), added->kind, LOG_S("job", row->job),
                LOG_S("node", row->node), LOG_S("name", row->name),
-               LOG_U(row->epoch > 0 ? "epoch" : NULL, row->epoch), LOG_S("message", added->says),
+               LOG_U(row->epoch > 0 ? "epoch" : NULL, row->epoch), LOG_S("message", added->message),
                LOG_END_);
     }
 }

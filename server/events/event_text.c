@@ -39,7 +39,7 @@ static void add(struct events *e, const struct rdzv_trace *trace, enum tfe_event
                                           .epoch = trace->epoch,
                                           .node = trace->node,
                                           .name = trace->name,
-                                          .says = sentence});
+                                          .message = sentence});
 }
 
 static void addf(struct events *e, const struct rdzv_trace *trace, enum tfe_event_level level,
@@ -209,9 +209,10 @@ static void add_waiting(struct events *e, const struct rdzv_trace *trace)
     job.waits = NULL;
     rdzv_view_waits(events_core(e), &job, waits);
     if (job.waits) {
-        events_add(
-            e, &(struct msg_event_row){
-                   .kind = "waiting", .job = trace->job, .epoch = trace->epoch, .says = job.waits});
+        events_add(e, &(struct msg_event_row){.kind = "waiting",
+                                              .job = trace->job,
+                                              .epoch = trace->epoch,
+                                              .message = job.waits});
     }
 }
 

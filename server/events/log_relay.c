@@ -24,10 +24,10 @@ struct log_source {
     uint32_t session; /* session number; SESSION_NO_NUMBER if the entry is free */
     struct tfe_id node;
     char *name;
-    uint32_t left;   /* credit that the agent has left, in bytes */
-    uint32_t owed;   /* credit of consumed chunks that is to be granted again */
-    uint64_t behind; /* lines that the agent still held when its trainers ended */
-    bool has_sent;   /* the agent has sent something since the last check */
+    uint32_t left;     /* credit that the agent has left, in bytes */
+    uint32_t consumed; /* credit of consumed chunks that is to be granted again */
+    uint64_t behind;   /* lines that the agent still held when its trainers ended */
+    bool has_sent;     /* the agent has sent something since the last check */
     bool done;
 };
 
@@ -177,12 +177,12 @@ static int queue_row(struct log_request *request, struct log_source *of, uint32_
  * as much as the row itself. */
 static void grant_credit(struct log_request *request, struct log_source *source, uint32_t cost)
 {
-    source->owed += cost;
-    if (source->owed >= request->window / 4) {
+    source->consumed += cost;
+    if (source->consumed >= request->window / 4) {
         const struct tfe_msg msg = {.type = MSG_LOG_CREDIT,
-                                    .u.log_credit = {request->number, source->owed}};
-        source->left += source->owed;
-        source->owed = 0;
+                                    .u.log_credit = {request->number, source->consumed}};
+        source->left += source->consumed;
+        source->consumed = 0;
         send_to_agent(request->relay, source->session, &msg);
     }
 }

@@ -38,9 +38,9 @@ static void send_chunk(struct pool_node *node, struct msg_chunk chunk)
     pool_node_send(node, &msg);
 }
 
-static void send_error(struct pool_node *node, const char *digest, const char *says)
+static void send_error(struct pool_node *node, const char *digest, const char *message)
 {
-    send_chunk(node, (struct msg_chunk){.digest = digest, .says = says});
+    send_chunk(node, (struct msg_chunk){.digest = digest, .message = message});
 }
 
 static void set_error(struct pool_download *d, const char *error)
@@ -77,7 +77,7 @@ static void send_piece(struct pool_node *node)
                                             .total = total,
                                             .data = bytes + at,
                                             .n_data = left < MSG_CHUNK_MAX ? left : MSG_CHUNK_MAX,
-                                            .says = ""});
+                                            .message = ""});
     }
     if (node->session) { /* otherwise the node has left its queue */
         drop_first_piece(d);

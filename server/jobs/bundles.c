@@ -25,10 +25,10 @@
 /* An upload has this time plus the time of its bytes at the minimum rate, not counting time in
  * which the server writes. An upload of MSG_BUNDLE_MAX bytes thus ends within 17 minutes. */
 #define SLACK_MS 20000
-#define LEAST_BYTES_PER_MS 64
+#define MIN_BYTES_PER_MS 64
 #define CHECK_MS 5000
 /* The search for unnamed bundles runs after this many checks. */
-#define LOOKS_PER_DROP 12
+#define CHECKS_PER_DROP 12
 /* Bytes of one upload that may be in transit or on their way to the disk. */
 #define WINDOW (192u * 1024)
 #define WINDOW_STEP (48u * 1024)
@@ -44,11 +44,11 @@ struct upload {
     char part[32];
     int fd;
     crypto_generichash_state hash;
-    uint32_t total;   /* size of the bundle; until the last byte has come, its maximum size */
-    uint32_t at;      /* bytes received */
-    uint32_t written; /* bytes passed to the disk worker */
-    uint32_t told;    /* bytes that the client may send */
-    uint32_t n_tasks; /* tasks pending at the disk worker */
+    uint32_t total;     /* size of the bundle; until the last byte has come, its maximum size */
+    uint32_t at;        /* bytes received */
+    uint32_t written;   /* bytes passed to the disk worker */
+    uint32_t permitted; /* bytes that the client may send */
+    uint32_t n_tasks;   /* tasks pending at the disk worker */
     struct bundle_places places;
     struct admission_slot slot;
     struct tfe_mono idle_since; /* time since which the disk worker has no task of this upload */
@@ -237,7 +237,7 @@ bool bundles_put(struct bundles *b, const struct principal *by, const struct msg
     if (!u || u->is_ended) {
         return u != NULL; /* bytes that were in transit when the upload was refused */
     }
-    if (put->offset != u->at || put->n_data > u->told - u->at ||
+    if (put->offset != u->at || put->n_data > u->permitted - u->at ||
         strcmp(put->digest, u->digest) != 0) {
         return false;
     }
@@ -248,7 +248,7 @@ bool bundles_put(struct bundles *b, const struct principal *by, const struct msg
         memcpy(t->bytes, put->data, put->n_data);
         u->at += t->n;
         if (put->is_last) {
-            u->total = u->told = u->at; /* the client may send no more */
+            u->total = u->permitted = u->at; /* the client may send no more */
         }
         if (u->n_tasks == 1) {
             u->waited_ms += tfe_mono_sub(clock_mono(), u->idle_since);
@@ -269,11 +269,13 @@ static int upload_next(struct rows *rows, struct tfe_msg *ret)
     }
     const uint32_t most = u->total - u->written;
     const uint32_t until = u->written + (most < WINDOW ? most : WINDOW);
-    if (!u->is_open || until == u->told || (until - u->told < WINDOW_STEP && until < u->total)) {
+    if (!u->is_open || until == u->permitted ||
+        (until - u->permitted < WINDOW_STEP && until < u->total)) {
         return TFE_EMORE;
     }
-    *ret = (struct tfe_msg){.type = MSG_BUNDLE_WANT, .u.bundle_want = {u->digest, u->told, until}};
-    u->told = until;
+    *ret = (struct tfe_msg){.type = MSG_BUNDLE_WANT,
+                            .u.bundle_want = {u->digest, u->permitted, until}};
+    u->permitted = until;
     return 0;
 }
 
@@ -305,7 +307,7 @@ static void admit(struct upload *u)
             return;
         }
     }
-    if (!bundle_make_room(b, &u->places)) {
+    if (!bundle_free_space(b, &u->places)) {
         bundle_leave(b, &u->places);
         refuse(u, REFUSAL_LIMIT_REACHED,
                "bundle store is full or this token's quota is used up: the store holds %u bundles "
@@ -404,14 +406,14 @@ int rows_bundle(struct bundles *b, const struct principal *by, const struct msg_
     return 0;
 }
 
-static void look_at_uploads(struct bundles *b)
+static void check_uploads(struct bundles *b)
 {
     struct upload *u;
     LIST_FOREACH(u, &b->uploads, link)
     {
         const int64_t waits_ms =
             u->waited_ms + (u->n_tasks == 0 ? tfe_mono_sub(clock_mono(), u->idle_since) : 0);
-        if (u->is_open && !u->is_ended && waits_ms > SLACK_MS + u->at / LEAST_BYTES_PER_MS) {
+        if (u->is_open && !u->is_ended && waits_ms > SLACK_MS + u->at / MIN_BYTES_PER_MS) {
             refuse(u, REFUSAL_BAD_REQUEST, "the bundle upload is too slow");
             admission_leave(b->slots, &u->slot);
         }
@@ -423,10 +425,10 @@ static void look_at_uploads(struct bundles *b)
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct bundles *b = ctx;
-    if (++b->n_looks % LOOKS_PER_DROP == 0) {
+    if (++b->n_checks % CHECKS_PER_DROP == 0) {
         bundles_drop_old(b);
     }
-    look_at_uploads(b);
+    check_uploads(b);
     (void)timer_after(&b->timer, CHECK_MS);
 }
 
@@ -459,7 +461,7 @@ int bundles_new(const struct bundles_config *config, struct bundles **ret)
                      timer_after(&b->timer, CHECK_MS) == 0
                  ? disk_new(config->base, &b->disk)
                  : TFE_ENOMEM;
-    rc = rc != 0 ? rc : bundles_find_kept(b);
+    rc = rc != 0 ? rc : bundles_find_stored(b);
     if (rc != 0) {
         bundles_free(b);
         return rc;

@@ -38,7 +38,7 @@ struct bundles {
     LIST_HEAD(, upload) uploads;
     struct admission *by_count, *by_bytes; /* shares of stored and uploaded bundles, by scope */
     struct admission *slots;               /* shares of uploads, by token and scope */
-    uint32_t last_part, n_looks;
+    uint32_t last_part, n_checks;
 };
 
 void bundle_name(const char *digest, const struct principal *by, char ret[BUNDLE_NAME_MAX + 1]);
@@ -59,13 +59,13 @@ void bundle_leave(struct bundles *b, struct bundle_places *places);
 /* Frees capacity for a bundle that has been counted, by removing bundles that no job names: from
  * its own scope if that exceeds its share, else from the largest scope. Returns false if none can
  * be removed. */
-bool bundle_make_room(struct bundles *b, struct bundle_places *newest);
+bool bundle_free_space(struct bundles *b, struct bundle_places *newest);
 /* Sets the time of use to now. */
 void bundle_touch(struct stored *s);
 
 /* Adds the bundles of an earlier server and removes its unfinished uploads. Called once, before
  * the loop starts. Returns 0 or TFE_ENOMEM. */
-int bundles_find_kept(struct bundles *b) TFE_MUST_CHECK;
+int bundles_find_stored(struct bundles *b) TFE_MUST_CHECK;
 /* Removes bundles that no job has named for long. */
 void bundles_drop_old(struct bundles *b);
 /* Frees the list; the files stay. */

@@ -20,7 +20,7 @@
 /* A bundle that no job has named for this long is removed; submit names its bundle at once. */
 #define GRACE_MS (INT64_C(3600) * 1000)
 /* A bundle is kept this long in any case, because its submit may be in transit. */
-#define GRACE_LEAST_MS 60000
+#define GRACE_MIN_MS 60000
 
 struct bundle_reading {
     struct disk_task task;
@@ -190,7 +190,7 @@ void bundles_see_named(struct bundles *b)
 static bool may_go(const void *owner)
 {
     const struct stored *s = owner;
-    return s && clock_wall().ms - s->used.ms > GRACE_LEAST_MS;
+    return s && clock_wall().ms - s->used.ms > GRACE_MIN_MS;
 }
 
 static void drop(struct bundles *b, struct stored *s)
@@ -200,9 +200,9 @@ static void drop(struct bundles *b, struct stored *s)
     forget(b, s);
 }
 
-bool bundle_make_room(struct bundles *b, struct bundle_places *newest)
+bool bundle_free_space(struct bundles *b, struct bundle_places *newest)
 {
-    bool has_looked = false;
+    bool has_checked = false;
     for (;;) {
         struct admission_slot *place =
             admission_next_eviction(b->by_count, &newest->by_count, may_go);
@@ -210,9 +210,9 @@ bool bundle_make_room(struct bundles *b, struct bundle_places *newest)
         if (!place) {
             return true;
         }
-        if (!has_looked) {
+        if (!has_checked) {
             bundles_see_named(b); /* updates the bundles that jobs name */
-            has_looked = true;
+            has_checked = true;
         } else if (!place->owner) {
             return false;
         } else {
@@ -343,7 +343,7 @@ static bool sort_by_use(struct bundles *b)
 }
 
 /* Adds the bundles of an earlier server and removes its unfinished uploads. */
-int bundles_find_kept(struct bundles *b)
+int bundles_find_stored(struct bundles *b)
 {
     DIR *entries = opendir(b->config.directory);
     bool has_memory = true;

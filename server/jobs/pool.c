@@ -70,15 +70,16 @@ static void update_throughput(struct pool *p, struct pool_job *job)
     const uint32_t milli = gain_milli(&job->gain);
     log_debug("job_pace", LOG_S("job", job->name.text), LOG_U("workers", workers),
               LOG_U("gain_milli", milli));
-    const uint32_t by = milli > job->gain_told ? milli - job->gain_told : job->gain_told - milli;
+    const uint32_t by =
+        milli > job->gain_reported ? milli - job->gain_reported : job->gain_reported - milli;
     if (by >= GAIN_NEWS_MILLI && pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_GAIN,
                                                                        .job = job->name.text,
                                                                        .gain_milli = milli}) == 0) {
-        job->gain_told = milli;
+        job->gain_reported = milli;
     }
 }
 
-static void look_at_jobs(struct pool *p)
+static void check_jobs(struct pool *p)
 {
     for (struct pool_job *job = TAILQ_FIRST(&p->jobs), *next; job; job = next) {
         next = TAILQ_NEXT(job, link);
@@ -109,7 +110,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     p->fires = TFE_MONO_NEVER;
     pool_nodes_check(p);
     pool_files_check(p);
-    look_at_jobs(p);
+    check_jobs(p);
     if (!tfe_mono_before(clock_mono(), p->deadline)) {
         (void)pool_step(p, (struct placement_event){.type = PLACEMENT_TICK});
     }
@@ -220,7 +221,7 @@ static int restore_node(struct pool *p, struct pool_job *job, const char *id, ui
         return rc == TFE_ENOMEM ? rc : 0;
     }
     pool_node_attach(p, node, job, assignment, task);
-    node->is_told = true;
+    node->is_assign_sent = true;
     return 0;
 }
 

@@ -50,7 +50,7 @@ static struct pool_job *job_new(struct pool *p, const char *name)
         job->pool = p;
         (void)id_set(&job->name, name); /* the caller has validated the name */
         job->ends = TFE_MONO_NEVER;
-        job->gain_told = GAIN_WHOLE_MILLI;
+        job->gain_reported = GAIN_WHOLE_MILLI;
         TAILQ_INIT(&job->nodes);
         LIST_INIT(&job->orders);
         TAILQ_INSERT_TAIL(&p->jobs, job, link);
@@ -114,7 +114,7 @@ int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret)
     job->failures = 0;
     job->start_error[0] = '\0';
     job->gain = (struct gain){.now.workers = 0};
-    job->gain_told = GAIN_WHOLE_MILLI;
+    job->gain_reported = GAIN_WHOLE_MILLI;
     job->ends = TFE_MONO_NEVER;
     *ret = job;
     return 0;
@@ -210,12 +210,12 @@ int pool_job_labels(const struct pool_job *job, struct pool_label ret[MSG_POOL_L
 
 /* --- conditions --- */
 
-void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const char *says)
+void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const char *message)
 {
     const struct tfe_wall now = clock_wall();
     struct pool_condition *c = &job->conditions[what];
-    char line[sizeof(c->says)];
-    (void)snprintf(line, sizeof(line), "%s", says);
+    char line[sizeof(c->message)];
+    (void)snprintf(line, sizeof(line), "%s", message);
     for (char *at = line; *at != '\0'; at++) {
         *at = *at == '\n' ? ' ' : *at; /* the text must stay on one line */
     }
@@ -225,13 +225,13 @@ void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const 
         }
         c->at.ms = 0;
     }
-    if (c->at.ms != 0 && strcmp(c->reason, reason) == 0 && strcmp(c->says, line) == 0) {
+    if (c->at.ms != 0 && strcmp(c->reason, reason) == 0 && strcmp(c->message, line) == 0) {
         return;
     }
     c->at = c->at.ms != 0 ? c->at : now;
     job->condition = what;
     (void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
-    memcpy(c->says, line, sizeof(line));
+    memcpy(c->message, line, sizeof(line));
     pool_job_touch(job);
 }
 
@@ -274,7 +274,7 @@ bool pool_job_in_core(const struct pool_job *job, struct msg_status_job *ret)
            rdzv_find_job(core, job->name.text, ret) == 0;
 }
 
-static void say_quota(const struct placement_view *view, char room[MSG_SENTENCE_MAX])
+static void describe_quota(const struct placement_view *view, char room[MSG_SENTENCE_MAX])
 {
     if (view->quota_lacks == 0) {
         (void)snprintf(room, MSG_SENTENCE_MAX,
@@ -337,8 +337,8 @@ static void add_wanted_labels(const struct pool_job *job, struct text *text)
     }
 }
 
-static void say_lacks(struct pool_job *job, const struct placement_view *view,
-                      char room[MSG_SENTENCE_MAX])
+static void describe_lacks(struct pool_job *job, const struct placement_view *view,
+                           char room[MSG_SENTENCE_MAX])
 {
     const char *nodes = view->lacks == 1 ? "node" : "nodes";
     struct text text;
@@ -387,9 +387,9 @@ const char *pool_job_waits(struct pool_job *job, char room[MSG_SENTENCE_MAX])
     case PLACEMENT_JOB_QUEUED:
     case PLACEMENT_JOB_SHORT:
         if (view.quota) {
-            say_quota(&view, room);
+            describe_quota(&view, room);
         } else {
-            say_lacks(job, &view, room);
+            describe_lacks(job, &view, room);
         }
         return room;
     case PLACEMENT_JOB_PLACED:
@@ -421,14 +421,14 @@ void pool_job_touch(struct pool_job *job)
 static void pack_condition(struct pack *k, uint32_t *number, struct pool_condition *c)
 {
     const char *reason = c->reason;
-    const char *says = c->says;
+    const char *message = c->message;
     pack_u32(k, number);
     pack_wall(k, &c->at);
     pack_text(k, &reason);
-    pack_text(k, &says);
+    pack_text(k, &message);
     if (k->in) {
         (void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
-        (void)snprintf(c->says, sizeof(c->says), "%s", says);
+        (void)snprintf(c->message, sizeof(c->message), "%s", message);
     }
 }
 
@@ -516,7 +516,7 @@ static void load_conditions(struct pool_job *job, struct pack *k)
     pack_u32(k, &job->condition);
     pack_u32(k, &n);
     for (uint32_t i = 0; k->rc == 0 && i < n; i++) {
-        struct pool_condition c = {.says = ""};
+        struct pool_condition c = {.message = ""};
         uint32_t number = 0;
         pack_condition(k, &number, &c);
         if (k->rc == 0 && number < CONDITION__COUNT) {

@@ -65,7 +65,7 @@ bool pool_node_has_label(const struct pool_node *node, const char *label)
     const char *at = node->row ? node->row->labels : "";
     const size_t n = strlen(label);
     const struct msg_machine_info *machine_info = node->row ? &node->row->machine_info : NULL;
-    if (machine_info && machine_info->has_spot && !node->says_spot &&
+    if (machine_info && machine_info->has_spot && !node->has_spot_label &&
         strncmp(label, "spot=", 5) == 0) {
         return strcmp(label + 5, machine_info->is_spot ? "true" : "false") == 0;
     }
@@ -107,7 +107,7 @@ void pool_node_attach(struct pool *p, struct pool_node *node, struct pool_job *j
     node->job = job;
     node->assignment = assignment;
     node->task = task;
-    node->is_told = false;
+    node->is_assign_sent = false;
     TAILQ_INSERT_TAIL(&job->nodes, node, of_job);
     pool_job_touch(job);
     node->version = job->version;
@@ -127,14 +127,15 @@ void pool_node_drop(struct pool *p, struct pool_node *node)
 
 void pool_node_send_removal(struct pool_node *node, uint32_t within_ms)
 {
-    static const char *const says[] = {[OUT_NOT] = "",
-                                       [OUT_IDLE] = "it was idle for longer than its idle timeout",
-                                       [OUT_DRAINED] = "an operator has drained it",
-                                       [OUT_EVICTED] = "an operator has evicted it"};
+    static const char *const message[] = {[OUT_NOT] = "",
+                                          [OUT_IDLE] =
+                                              "it was idle for longer than its idle timeout",
+                                          [OUT_DRAINED] = "an operator has drained it",
+                                          [OUT_EVICTED] = "an operator has evicted it"};
     const struct tfe_msg msg = {.type = MSG_RELEASE,
                                 .u.release = {.assignment = node->assignment,
                                               .within_ms = within_ms,
-                                              .says = says[node->out],
+                                              .message = message[node->out],
                                               .out = node->out}};
     log_info("pool_node_out", LOG_S("node", node->id.text),
              LOG_S("reason", msg_out_name(node->out)));

@@ -131,7 +131,7 @@ static bool has_enough(const struct pool *p, const struct principal *by)
            p->n_jobs + POOL_JOBS_RESERVE >= POOL_JOBS_MAX;
 }
 
-static uint32_t least_of(const struct pool_needs *needs)
+static uint32_t min_of(const struct pool_needs *needs)
 {
     return needs->min_nodes + needs->n_ps + needs->chief + needs->evaluator;
 }
@@ -142,12 +142,12 @@ static bool is_above_quota(const struct pool *p, struct pool_order *order, const
                            const struct pool_needs *needs)
 {
     const struct placement_quota quota = placement_quota(p->placement, name);
-    if (!quota.pattern || least_of(needs) <= quota.nodes) {
+    if (!quota.pattern || min_of(needs) <= quota.nodes) {
         return false;
     }
     refuse(order, REFUSAL_BAD_REQUEST,
            "nodes: the job needs at least %u, and the quota of jobs %s is %u in total",
-           (unsigned)least_of(needs), quota.pattern, (unsigned)quota.nodes);
+           (unsigned)min_of(needs), quota.pattern, (unsigned)quota.nodes);
     return true;
 }
 
@@ -158,12 +158,12 @@ static bool would_wait(struct pool_order *order, const struct pool_job *job,
 {
     struct placement_view view;
     if (!pool_job_view(job, &view) || view.state != PLACEMENT_JOB_PLACED ||
-        least_of(needs) <= least_of(&job->needs) || least_of(needs) <= view.max_min) {
+        min_of(needs) <= min_of(&job->needs) || min_of(needs) <= view.max_min) {
         return false;
     }
     refuse(order, REFUSAL_CONFLICT,
            "nodes: the job would need at least %u, and other jobs of its quota leave %u now",
-           (unsigned)least_of(needs), (unsigned)view.max_min);
+           (unsigned)min_of(needs), (unsigned)view.max_min);
     return true;
 }
 

@@ -13,7 +13,7 @@
 #define RELEASE_MS 60000
 /* --- decisions of the scheduler --- */
 
-static void tell_assign(struct pool_node *node)
+static void send_assign(struct pool_node *node)
 {
     struct pool_job *job = node->job;
     const struct tfe_msg msg = {.type = MSG_ASSIGN,
@@ -23,24 +23,24 @@ static void tell_assign(struct pool_node *node)
                                              .run_key = job->run_key.text,
                                              .spec = job->spec}};
     if (node->session) {
-        node->is_told = true;
+        node->is_assign_sent = true;
         pool_node_send(node, &msg);
     }
 }
 
 /* Sends ASSIGN to the nodes of the job whose assignment is durable. */
-static void tell_job(struct pool_job *job)
+static void send_assignments(struct pool_job *job)
 {
     struct pool_node *node;
     TAILQ_FOREACH(node, &job->nodes, of_job)
     {
-        if (!node->is_told && !node->is_leaving && node->version <= job->written) {
-            tell_assign(node);
+        if (!node->is_assign_sent && !node->is_leaving && node->version <= job->written) {
+            send_assign(node);
         }
     }
 }
 
-static const char *why_released(enum placement_reason reason)
+static const char *release_text(enum placement_reason reason)
 {
     switch (reason) {
     case PLACEMENT_NO_REASON:
@@ -66,23 +66,23 @@ static const char *why_released(enum placement_reason reason)
 }
 
 /* Adds one event per job, for any number of nodes. */
-static void tell_moves(struct pool *p)
+static void report_moves(struct pool *p)
 {
     struct pool_job *job;
     TAILQ_FOREACH(job, &p->jobs, link)
     {
-        const struct msg_event_row given = {.kind = "assigned", .job = job->name.text};
-        const struct msg_event_row taken = {.kind = "released", .job = job->name.text};
-        if (job->n_given > 0) {
-            events_report(p->config.events, &given, "the job receives %u %s of the pool",
-                          (unsigned)job->n_given, job->n_given == 1 ? "node" : "nodes");
+        const struct msg_event_row assigned = {.kind = "assigned", .job = job->name.text};
+        const struct msg_event_row released = {.kind = "released", .job = job->name.text};
+        if (job->n_assigned > 0) {
+            events_report(p->config.events, &assigned, "the job receives %u %s of the pool",
+                          (unsigned)job->n_assigned, job->n_assigned == 1 ? "node" : "nodes");
         }
-        if (job->n_taken > 0) {
-            events_report(p->config.events, &taken, "%u %s of the job %s released: %s",
-                          (unsigned)job->n_taken, job->n_taken == 1 ? "node" : "nodes",
-                          job->n_taken == 1 ? "is" : "are", job->taken_for);
+        if (job->n_released > 0) {
+            events_report(p->config.events, &released, "%u %s of the job %s released: %s",
+                          (unsigned)job->n_released, job->n_released == 1 ? "node" : "nodes",
+                          job->n_released == 1 ? "is" : "are", job->release_reason);
         }
-        job->n_given = job->n_taken = 0;
+        job->n_assigned = job->n_released = 0;
     }
 }
 
@@ -114,22 +114,22 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
     const struct tfe_msg msg = {.type = MSG_RELEASE,
                                 .u.release = {.assignment = assignment,
                                               .within_ms = RELEASE_MS,
-                                              .says = why_released(reason),
+                                              .message = release_text(reason),
                                               .over = reason == PLACEMENT_OVER}};
     /* The assignment was not durable yet: the agent never received it and does not acknowledge its
      * end. */
-    const bool is_unheard = node->session && !node->is_told && assignment == node->assignment;
+    const bool is_unsent = node->session && !node->is_assign_sent && assignment == node->assignment;
     if (assignment == node->assignment && !node->is_leaving) {
         node->is_leaving = true;
         node->release_cause = cause_of(node, reason);
         node->since = clock_wall();
         p->n_released++;
         if (node->job) {
-            node->job->n_taken++;
-            node->job->taken_for = why_released(reason);
+            node->job->n_released++;
+            node->job->release_reason = release_text(reason);
         }
     }
-    if (is_unheard || !tfe_mono_is_never(node->rests)) {
+    if (is_unsent || !tfe_mono_is_never(node->rests)) {
         node->rests = clock_mono(); /* nothing of the assignment is left on the node */
         pool_wake(p, node->rests);
     } else if (reason !=
@@ -162,14 +162,14 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
             pool_node_send_removal(node, 0);
         } else if (job) {
             pool_node_attach(p, node, job, a->assignment, a->task);
-            job->n_given++;
+            job->n_assigned++;
             job->is_stale = true; /* the job may have its whole minimum now */
             pool_wake(p, clock_mono());
             p->n_assigned++;
         }
     }
     if (actions->n > 0) {
-        tell_moves(p);
+        report_moves(p);
     }
 }
 
@@ -252,7 +252,7 @@ void pool_set_end(struct pool_job *job)
     }
 }
 
-static void tell_over(struct pool *p, const struct pool_job *job)
+static void report_end(struct pool *p, const struct pool_job *job)
 {
     (void)pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_OVER,
                                                 .job = job->name.text,
@@ -260,19 +260,19 @@ static void tell_over(struct pool *p, const struct pool_job *job)
 }
 
 void pool_end(struct pool *p, struct pool_job *job, enum tfe_job_state how, const char *reason,
-              const char *says)
+              const char *message)
 {
-    pool_job_is(job, how, reason, says);
+    pool_job_is(job, how, reason, message);
     job->is_over = true;
     pool_set_end(job);
-    tell_over(p, job);
+    report_end(p, job);
 }
 
 void pool_end_lingering(struct pool *p, struct pool_job *job)
 {
     job->lingers = false;
     pool_stop_in_core(p, job);
-    tell_over(p, job);
+    report_end(p, job);
 }
 
 static void end_as_failed(struct pool *p, struct pool_job *job, bool is_used_up)
@@ -294,31 +294,31 @@ void pool_stop_in_core(const struct pool *p, const struct pool_job *job)
 }
 
 /* Ends the job as failed on the server's own decision; its trainers end as by STOP_JOB. */
-void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const char *says)
+void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const char *message)
 {
     const struct msg_event_row row = {
         .kind = "job_finished", .level = EVENT_ERROR, .job = job->name.text};
     pool_stop_in_core(p, job);
-    events_report(p->config.events, &row, "the job has failed: %s", says);
-    pool_end(p, job, STATE_FAILED, reason, says);
+    events_report(p->config.events, &row, "the job has failed: %s", message);
+    pool_end(p, job, STATE_FAILED, reason, message);
 }
 
 /* The job has no nodes or too few: sets the condition, which says whether its quota is the reason.
  */
 static void set_waiting(struct pool_job *job, const struct placement_view *view)
 {
-    char says[sizeof(job->conditions[0].says)] = "it waits for nodes";
+    char message[sizeof(job->conditions[0].message)] = "it waits for nodes";
     const char *reason = "WaitsForNodes";
     if (view && view->quota) {
         const bool is_above = view->quota_lacks == 0;
         reason = is_above ? "AboveQuota" : "WaitsForQuota";
-        (void)snprintf(says, sizeof(says),
+        (void)snprintf(message, sizeof(message),
                        is_above
                            ? "its minimum exceeds the quota of jobs %s"
                            : "it waits for nodes of the quota of jobs %s, which other jobs use",
                        view->quota);
     }
-    pool_job_is(job, STATE_WAITING, reason, says);
+    pool_job_is(job, STATE_WAITING, reason, message);
 }
 
 static void set_running(struct pool_job *job)
@@ -430,7 +430,7 @@ static void on_written(void *ctx, int rc, struct record_list *page, const char *
             pool_end(p, job, STATE_FAILED, "NotPlaced", tfe_error_sentence(fault));
         }
     }
-    tell_job(job);
+    send_assignments(job);
     pool_write(p);
 }
 

@@ -32,7 +32,7 @@
 struct pool_condition {
     struct tfe_wall at; /* when it began or ended; 0 if it was never set */
     char reason[40];
-    char says[512];
+    char message[512];
 };
 
 struct pool_node;
@@ -85,10 +85,10 @@ struct pool_job {
     struct tfe_wall started; /* 0 if the job has not run since it was submitted or resumed */
     struct tfe_mono
         ends; /* active deadline, or end of the ttl after the job's end; NEVER if none */
-    uint32_t n_given, n_taken; /* number of nodes assigned and taken in this step */
-    const char *taken_for;     /* job that the last taken node goes to */
-    uint32_t failures;         /* failed starts of nodes since the job last ran */
-    char start_error[256];     /* the last of them in one line; "" if there is none */
+    uint32_t n_assigned, n_released; /* number of nodes assigned and taken in this step */
+    const char *release_reason;      /* job that the last taken node goes to */
+    uint32_t failures;               /* failed starts of nodes since the job last ran */
+    char start_error[256];           /* the last of them in one line; "" if there is none */
     bool is_over;
     bool lingers;     /* the job is over and its remaining trainers go on (clean_policy None) */
     bool is_placed;   /* the scheduler knows the job, because it has been durable */
@@ -99,7 +99,7 @@ struct pool_job {
     uint64_t version, writing, written;
     struct gain gain; /* measured gain of a further node */
     bool by_samples;  /* the gain is in samples per second; otherwise in steps per second */
-    uint32_t gain_told;
+    uint32_t gain_reported;
     struct tfe_mono gain_at;
     struct writer_request *ask; /* pending write; NULL if none */
     struct tfe_mono again;      /* time of the retry after a failed write */
@@ -148,15 +148,16 @@ struct pool_node {
     uint64_t assignment;  /* number of the assignment; 0 if none */
     struct pool_job *job; /* NULL if there is none or the server does not know the job */
     enum tfe_task task;
-    bool is_told;
+    bool is_assign_sent;
     bool is_leaving;
     enum tfe_cause release_cause; /* of the epoch after the node is_leaving; 0 if the job is over */
     bool is_noticed;              /* under notice */
     bool is_unfit;                /* a check of the node's machine fails */
     bool is_warned;               /* under notice or unfit: the node is assigned to no job */
-    struct tfe_wall goes_at;      /* deadline of the notice; 0 if unknown */
-    bool says_spot; /* the node has a spot label of its own, which overrides what the cloud reports
-                     */
+    struct tfe_wall ends_at;      /* deadline of the notice; 0 if unknown */
+    bool has_spot_label; /* the node has a spot label of its own, which overrides what the cloud
+                          * reports
+                          */
     enum tfe_out out;    /* reason why the node must leave the pool */
     uint32_t failures;   /* consecutive agents of one job that failed at once on the node */
     uint64_t failed_job; /* number of that job; 0 if none */
@@ -200,13 +201,13 @@ int pool_step(struct pool *p, struct placement_event event);
 int pool_place(struct pool *p, struct pool_job *job);
 /* Ends the job with STATE_SUCCEEDED, STATE_FAILED or STATE_CANCELLED. */
 void pool_end(struct pool *p, struct pool_job *job, enum tfe_job_state how, const char *reason,
-              const char *says);
+              const char *message);
 /* Updates the conditions of the job from the core. */
 void pool_refresh(struct pool *p, struct pool_job *job);
 /* Ends the trainers that still run after the job's end. */
 void pool_end_lingering(struct pool *p, struct pool_job *job);
 /* Ends the job as failed. */
-void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const char *says);
+void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const char *message);
 void pool_stop_in_core(const struct pool *p, const struct pool_job *job);
 /* Sets the time at which the job ends by itself: its active deadline or its ttl. */
 void pool_set_end(struct pool_job *job);
@@ -288,7 +289,7 @@ json_t *pool_job_spec(const struct pool_job *job) TFE_MUST_CHECK;
 int pool_job_labels(const struct pool_job *job, struct pool_label ret[MSG_POOL_LABELS_MAX],
                     size_t *ret_n) TFE_MUST_CHECK;
 /* Sets this condition, a state or CONDITION_CREATED, and clears all others except Created. */
-void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const char *says);
+void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const char *message);
 /* The state whose condition holds; WAITING for a job that was only created. */
 enum tfe_job_state pool_job_state(const struct pool_job *job);
 /* True if no condition but Created has ever held since the job was submitted. */

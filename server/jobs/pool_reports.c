@@ -25,7 +25,7 @@ static int step_node(struct pool *p, struct placement_event event)
 
 /* --- messages of nodes --- */
 
-static void turn_away(struct session *s, enum tfe_refusal code, const char *sentence)
+static void reject(struct session *s, enum tfe_refusal code, const char *sentence)
 {
     session_refuse(s, code, sentence);
     session_finish(s);
@@ -68,9 +68,9 @@ static bool keep_pool(struct pool_node *node, const struct msg_pool *msg)
 static const char *spot_label(const struct pool_node *node)
 {
     const struct msg_machine_info *machine_info = &node->row->machine_info;
-    return node->says_spot || !machine_info->has_spot ? NULL
-           : machine_info->is_spot                    ? "spot=true"
-                                                      : "spot=false";
+    return node->has_spot_label || !machine_info->has_spot ? NULL
+           : machine_info->is_spot                         ? "spot=true"
+                                                           : "spot=false";
 }
 
 /* Adds the node to the scheduler, with its labels, the cloud's report, and the jobs that its token
@@ -82,10 +82,10 @@ static int came(struct pool *p, struct pool_node *node, const struct session *s,
     _Static_assert(MSG_POOL_LABELS_MAX + 2 <= PLACEMENT_LABELS_MAX, "they fit");
     char scope[sizeof(PLACEMENT_SCOPE) + MSG_SCOPE_MAX];
     size_t n = msg->n_labels;
-    node->says_spot = false;
+    node->has_spot_label = false;
     for (size_t i = 0; i < n; i++) {
         labels[i] = msg->labels[i];
-        node->says_spot = node->says_spot || strncmp(labels[i], "spot=", 5) == 0;
+        node->has_spot_label = node->has_spot_label || strncmp(labels[i], "spot=", 5) == 0;
     }
     if (strcmp(s->by->scope, PRINCIPAL_EVERY_JOB) != 0) {
         (void)snprintf(scope, sizeof(scope), PLACEMENT_SCOPE "%s", s->by->scope);
@@ -114,7 +114,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
 {
     struct pool_node *node = pool_node_find(p, msg->node);
     if (s->pooled && s->pooled != node) {
-        turn_away(s, REFUSAL_BAD_REQUEST, "this session already belongs to another node");
+        reject(s, REFUSAL_BAD_REQUEST, "this session already belongs to another node");
         return;
     }
     bool is_new = !node;
@@ -123,7 +123,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
         if (node && is_new) {
             pool_node_drop(p, node);
         }
-        turn_away(s, REFUSAL_LIMIT_REACHED, "the server is out of memory (try again later)");
+        reject(s, REFUSAL_LIMIT_REACHED, "the server is out of memory (try again later)");
         return;
     }
     if (node->session && node->session != s) {
@@ -131,7 +131,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
         node->session = NULL;
         old->pooled = NULL;
         if (old->phase == SESSION_OPEN) {
-            turn_away(old, REFUSAL_NODE_REPLACED, "this node has opened a newer session");
+            reject(old, REFUSAL_NODE_REPLACED, "this node has opened a newer session");
         }
     }
     node->session = s;
@@ -142,7 +142,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
         pool_node_detach(p, node); /* an ASSIGN or FREED was lost, or an earlier server knew more */
         node->assignment = msg->assignment;
     }
-    node->is_told = node->assignment != 0;
+    node->is_assign_sent = node->assignment != 0;
     const struct tfe_msg welcome = {.type = MSG_WELCOME,
                                     .u.welcome = {.node = node->id.text,
                                                   .incarnation = p->config.incarnation,
@@ -157,8 +157,8 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
         (void)step_node(
             p, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
         pool_node_drop(p, node);
-        turn_away(s, REFUSAL_LIMIT_REACHED,
-                  "the pool has too many different label sets, or the server is out of memory");
+        reject(s, REFUSAL_LIMIT_REACHED,
+               "the pool has too many different label sets, or the server is out of memory");
     } else if (s->pooled && node->out != OUT_NOT) {
         pool_node_send_removal(node, 0);
     }
@@ -213,7 +213,7 @@ static void take_freed(struct pool *p, struct pool_node *node, const struct msg_
         return;
     }
     log_info("pool_node_freed", LOG_S("node", node->id.text), LOG_U("code", msg->code),
-             LOG_S("job", job ? job->name.text : NULL), LOG_S("says", msg->says));
+             LOG_S("job", job ? job->name.text : NULL), LOG_S("reason", msg->message));
     if (job && job->is_stale) {
         pool_refresh(p, job);
     }
@@ -227,7 +227,7 @@ static void take_freed(struct pool *p, struct pool_node *node, const struct msg_
     node->failed_job = job->number;
     const uint32_t n = node->failures++;
     (void)snprintf(job->start_error, sizeof(job->start_error), "%.170s (exit code %u on %.60s)",
-                   msg->says[0] != '\0' ? msg->says : "its agent failed to start",
+                   msg->message[0] != '\0' ? msg->message : "its agent failed to start",
                    (unsigned)msg->code, pool_node_label(node));
     node->rests = tfe_mono_add(clock_mono(), n < 6 ? (int64_t)REST_MS << n : (int64_t)REST_MAX_MS);
     node->since = clock_wall();
@@ -260,8 +260,8 @@ static int set_warned(struct pool *p, struct pool_node *node, bool is_noticed, b
     return 0;
 }
 
-static void take_facts(struct pool *p, struct pool_node *node,
-                       const struct msg_machine_info *machine_info)
+static void apply_machine_info(struct pool *p, struct pool_node *node,
+                               const struct msg_machine_info *machine_info)
 {
     struct msg_pool_row row = *node->row;
     const char *before = spot_label(node);
@@ -292,14 +292,14 @@ static void take_notice(struct pool *p, struct pool_node *node, const struct msg
     const bool is_warned = !notice->withdrawn &&
                            notice->kind != NOTICE_REBALANCE; /* a rebalance hint does not count */
     if (notice->kind < NOTICE_REBALANCE || notice->kind > NOTICE_OPERATOR) {
-        turn_away(node->session, REFUSAL_BAD_REQUEST, "unknown kind of notice");
+        reject(node->session, REFUSAL_BAD_REQUEST, "unknown kind of notice");
         return;
     }
     if (set_warned(p, node, is_warned, node->is_unfit)) {
         session_finish(node->session); /* the node repeats the message on its next connection */
         return;
     }
-    node->goes_at.ms =
+    node->ends_at.ms =
         is_warned && notice->deadline_ms != MSG_UNSET ? clock_wall().ms + notice->deadline_ms : 0;
 }
 
@@ -320,7 +320,7 @@ void pool_handle_message(struct pool *p, struct session *s, const struct tfe_msg
         pool_files_fetch(p, node, &msg->u.fetch);
         return;
     case MSG_MACHINE_INFO:
-        take_facts(p, node, &msg->u.machine_info);
+        apply_machine_info(p, node, &msg->u.machine_info);
         return;
     case MSG_NOTICE:
         take_notice(p, node, &msg->u.notice);
@@ -334,7 +334,7 @@ void pool_handle_message(struct pool *p, struct session *s, const struct tfe_msg
         TAILQ_INSERT_HEAD(&p->leases, node, by_lease);
         return;
     }
-    turn_away(s, REFUSAL_BAD_REQUEST, "unexpected message from a pool node");
+    reject(s, REFUSAL_BAD_REQUEST, "unexpected message from a pool node");
 }
 
 const char *pool_node_id(const struct pool_node *node)

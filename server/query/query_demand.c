@@ -111,9 +111,9 @@ static struct tfe_wall first_deadline(const struct pool *p, const char *job, enu
     }
     TAILQ_FOREACH(node, &found->nodes, of_job)
     {
-        if (node->task == task && node->goes_at.ms > 0 &&
-            (first.ms == 0 || node->goes_at.ms < first.ms)) {
-            first = node->goes_at;
+        if (node->task == task && node->ends_at.ms > 0 &&
+            (first.ms == 0 || node->ends_at.ms < first.ms)) {
+            first = node->ends_at;
         }
     }
     return first;

@@ -44,11 +44,11 @@ static const char *after(const struct tfe_id *id)
     return id->text[0] != '\0' ? id->text : NULL;
 }
 
-static struct msg_health health(const char *what, const char *says, struct tfe_mono since)
+static struct msg_health health(const char *component, const char *message, struct tfe_mono since)
 {
     int64_t ms = tfe_mono_sub(clock_mono(), since);
     uint32_t ago = ms < 1 ? 1 : ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)ms;
-    return (struct msg_health){.what = what, .says = says, .since_ms = ago};
+    return (struct msg_health){.component = component, .message = message, .since_ms = ago};
 }
 
 static bool store_is_ill(struct status_rows *s, struct msg_health *ret)
@@ -148,9 +148,9 @@ static bool next_condition(struct status_rows *s, struct msg_condition_row *ret)
                                       .status = true,
                                       .reason = s->condition_reason,
                                       .at = job.since,
-                                      .says = job.reason  ? job.reason
-                                              : job.waits ? job.waits
-                                                          : ""};
+                                      .message = job.reason  ? job.reason
+                                                 : job.waits ? job.waits
+                                                             : ""};
     return s->condition++ == 0;
 }
 

@@ -94,7 +94,7 @@ bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct poo
     row->waits = pool_job_waits(job, texts->waits);
     row->ended.ms = job->is_over ? is->at.ms : 0;
     if (row->state == STATE_FAILED || row->state == STATE_CANCELLED) {
-        row->reason = is->says;
+        row->reason = is->message;
     } else if (job->start_error[0] != '\0') {
         row->reason = job->start_error;
         row->retry_ms = pool_job_retry_ms(job);
@@ -118,7 +118,7 @@ bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, c
                                       .status = *at == CONDITION_CREATED || *at == job->condition,
                                       .reason = c->reason,
                                       .at = c->at,
-                                      .says = c->says};
+                                      .message = c->message};
     ++*at;
     return true;
 }

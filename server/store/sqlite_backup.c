@@ -43,14 +43,14 @@ static int make_part(const char *part, const char *path, struct tfe_reason *reas
 }
 
 struct asking {
-    bool (*goes_on)(void *ctx);
+    bool (*should_continue)(void *ctx);
     void *ctx;
 };
 
 static int on_progress(void *ctx)
 {
     const struct asking *asking = ctx;
-    return !asking->goes_on(asking->ctx);
+    return !asking->should_continue(asking->ctx);
 }
 
 static int copy(struct store *s, const char *part, const char *path, struct asking *asking,
@@ -81,10 +81,10 @@ static int copy(struct store *s, const char *part, const char *path, struct aski
     return 0;
 }
 
-int store_backup(struct store *s, const char *path, bool (*goes_on)(void *ctx), void *ctx,
+int store_backup(struct store *s, const char *path, bool (*should_continue)(void *ctx), void *ctx,
                  struct tfe_reason *reason)
 {
-    struct asking asking = {goes_on, ctx};
+    struct asking asking = {should_continue, ctx};
     char part[PATH_MAX];
     char folder[PATH_MAX];
     if (s->in_memory) {

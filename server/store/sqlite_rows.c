@@ -58,7 +58,7 @@ static int put_event(struct store *s, const struct msg_event_row *row, struct tf
                         CALL("write an event", STATEMENT_PUT_EVENT, V_INT(row->number),
                              V_INT(row->at.ms), V_TEXT(row->kind), V_INT(row->level),
                              V_TEXT(row->job), V_INT(row->run), V_INT(row->epoch),
-                             V_TEXT(row->node), V_TEXT(row->name), V_TEXT(row->says)),
+                             V_TEXT(row->node), V_TEXT(row->name), V_TEXT(row->message)),
                         reason);
     return rc != 0 || row->number % EVENTS_PRUNE_INTERVAL != 0
                ? rc
@@ -77,7 +77,7 @@ static void read_event(struct sqlite_row *at, struct msg_event_row *row)
     row->epoch = (uint64_t)column_int(at);
     row->node = column_text(at);
     row->name = column_text(at);
-    row->says = column_text(at);
+    row->message = column_text(at);
 }
 
 /* --- keys and bans ---------------------------------------------------------------------------- */

@@ -106,11 +106,11 @@ int store_read_submissions(struct store *store,
                            struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Copies the store to a new file, which has a temporary name until it is complete and durable; an
- * error leaves no file. goes_on is called periodically; false aborts. Returns TFE_EEXIST if the
- * file exists, TFE_EDISK, TFE_EINVAL if the store is in memory, or TFE_ENOMEM. Precondition: no
+ * error leaves no file. should_continue is called periodically; false aborts. Returns TFE_EEXIST if
+ * the file exists, TFE_EDISK, TFE_EINVAL if the store is in memory, or TFE_ENOMEM. Precondition: no
  * transaction is open. */
-int store_backup(struct store *store, const char *path, bool (*goes_on)(void *ctx), void *ctx,
-                 struct tfe_reason *reason) TFE_MUST_CHECK;
+int store_backup(struct store *store, const char *path, bool (*should_continue)(void *ctx),
+                 void *ctx, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Closes the store, rolling back an open transaction. NULL is allowed. */
 void store_close(struct store *store);

@@ -157,7 +157,7 @@ static int append_message(void *ctx, const struct tfe_msg *row)
 }
 
 /* Called during a backup; returns false once the writer is to end. */
-static bool goes_on(void *ctx)
+static bool should_continue(void *ctx)
 {
     const struct writer *w = ctx;
     worker_lock(w->worker);
@@ -173,7 +173,7 @@ static void work_on_ask(struct writer *w, struct writer_request *ask)
     if (ask->run) {
         work->rc = ask->run(ask->run_ctx, &ask->reason);
     } else if (ask->path) {
-        work->rc = store_backup(w->config.store, ask->path, goes_on, w, &ask->reason);
+        work->rc = store_backup(w->config.store, ask->path, should_continue, w, &ask->reason);
     } else if (work->row) {
         struct work_list one = STAILQ_HEAD_INITIALIZER(one);
         STAILQ_INSERT_TAIL(&one, work, link);

@@ -291,7 +291,7 @@ void api_healthz(struct request *r)
  * requests to the server. */
 void api_readyz(struct request *r)
 {
-    char reason[PROBE_WHY_MAX];
+    char reason[PROBE_REASON_MAX];
     if (probe_is_ready(r->web->probe, reason)) {
         reply_json(r->req, 200, json_pack("{s:s}", "status", "ready"));
     } else {

@@ -86,7 +86,7 @@ void probe_free(struct probe *p)
     free(p);
 }
 
-bool probe_is_ready(const struct probe *p, char reason[PROBE_WHY_MAX])
+bool probe_is_ready(const struct probe *p, char reason[PROBE_REASON_MAX])
 {
     const struct view *view = p->view;
     const char *detail = p->reason;
@@ -97,6 +97,6 @@ bool probe_is_ready(const struct probe *p, char reason[PROBE_WHY_MAX])
     } else if (p->is_ready) {
         return true;
     }
-    (void)snprintf(reason, PROBE_WHY_MAX, "the server is not ready: %s", detail);
+    (void)snprintf(reason, PROBE_REASON_MAX, "the server is not ready: %s", detail);
     return false;
 }

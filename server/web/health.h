@@ -9,7 +9,7 @@
 struct probe;
 struct web;
 
-#define PROBE_WHY_MAX 192
+#define PROBE_REASON_MAX 192
 
 /* TFE_ENOMEM. */
 int probe_new(struct web *web, struct probe **ret) TFE_MUST_CHECK;
@@ -17,6 +17,6 @@ int probe_new(struct web *web, struct probe **ret) TFE_MUST_CHECK;
 void probe_free(struct probe *probe);
 
 /* Returns true if the server responds to tfe-web's own token. Otherwise reason is a sentence. */
-bool probe_is_ready(const struct probe *probe, char reason[PROBE_WHY_MAX]);
+bool probe_is_ready(const struct probe *probe, char reason[PROBE_REASON_MAX]);
 
 #endif

@@ -429,7 +429,7 @@ static void on_jobs(struct call *call)
     next_ledger(call);
 }
 
-static void ask_jobs(struct call *call)
+static void request_jobs(struct call *call)
 {
     ((struct scrape *)call->own)->is_up = true;
     call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
@@ -443,14 +443,14 @@ static void on_gauges(struct call *call)
     struct scrape *scrape = call->own;
     scrape->gauges = call->ask.list;
     call->ask.list = (struct record_list){.v = NULL};
-    ask_jobs(call);
+    request_jobs(call);
 }
 
 /* A token for some jobs may not see the server's gauges. */
 static void on_no_gauges(struct call *call)
 {
     if (call->end == CLIENT_REFUSED) {
-        ask_jobs(call);
+        request_jobs(call);
     } else {
         show(call);
     }
@@ -458,10 +458,10 @@ static void on_no_gauges(struct call *call)
 
 /* Prometheus sends its time limit. The response has to come before it, even if the server is
  * silent: Prometheus discards a late response, and tfe-web would seem to be down. */
-static void heed_patience(struct call *call)
+static void apply_scrape_timeout(struct call *call)
 {
-    const char *said = http_header(call->req, "X-Prometheus-Scrape-Timeout-Seconds");
-    double ms = said ? strtod(said, NULL) * 1000 * 3 / 4 : 0;
+    const char *header = http_header(call->req, "X-Prometheus-Scrape-Timeout-Seconds");
+    double ms = header ? strtod(header, NULL) * 1000 * 3 / 4 : 0;
     if (ms >= 1 && ms < CALL_MS) {
         (void)timer_after(call->deadline, (int64_t)ms);
     }
@@ -479,7 +479,7 @@ void metrics_show(struct request *r)
         reply_problem(call_end(call), 503, "no_memory", "out of memory");
         return;
     }
-    heed_patience(call);
+    apply_scrape_timeout(call);
     scrape->metrics = r->web->metrics;
     scrape->is_open = accept && strstr(accept, "application/openmetrics-text");
     call->own = scrape;

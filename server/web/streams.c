@@ -32,9 +32,9 @@ struct stream {
         bool is_missed; /* the topic has changed while the client was behind */
     } parts[TOPICS_MAX];
     size_t n_parts;
-    size_t waiting;          /* unread bytes at the last check */
-    struct tfe_mono moved;   /* when the client last read something, or had read all */
-    struct tfe_mono kept_up; /* when the client had last missed nothing */
+    size_t waiting;              /* unread bytes at the last check */
+    struct tfe_mono moved;       /* when the client last read something, or had read all */
+    struct tfe_mono complete_at; /* when the client had last missed nothing */
     struct tfe_mono beat;
     uint64_t login; /* number of the login; 0 without login cookie */
     void *own;
@@ -134,14 +134,14 @@ static void on_check(evutil_socket_t fd, short what, void *ctx)
         is_late = is_late || stream->parts[i].is_missed;
     }
     if (!is_late) {
-        stream->kept_up = now;
+        stream->complete_at = now;
     }
     if (stream->login != 0 && !logins_has(stream->web->logins, stream->login)) {
         http_abort(stream->req); /* calls on_closed */
         return;
     }
     if (tfe_mono_sub(now, stream->moved) > STREAM_CUT_MS ||
-        tfe_mono_sub(now, stream->kept_up) > STREAM_LATE_MS) {
+        tfe_mono_sub(now, stream->complete_at) > STREAM_LATE_MS) {
         log_info("page_cut", LOG_S("reason", "the client does not read"), LOG_U("bytes", waiting));
         cut(stream);
         return;
@@ -205,7 +205,7 @@ struct stream *stream_new(struct request *r)
                               .view = r->view,
                               .req = r->req,
                               .moved = clock_mono(),
-                              .kept_up = clock_mono(),
+                              .complete_at = clock_mono(),
                               .beat = clock_mono(),
                               .login = r->login ? login_number(r->login) : 0};
     stream->timer = evtimer_new(web->base, on_check, stream);

@@ -45,7 +45,7 @@ struct topic {
     size_t n_rows; /* number of rows, including those beyond TOPIC_ROWS_MAX */
     struct tfe_wall at;
     bool is_known; /* a query has succeeded */
-    bool is_asked;
+    bool is_requested;
     bool is_nudged;
     unsigned n_streams;
     LIST_ENTRY(topic) link;
@@ -242,9 +242,9 @@ static void send_change(struct topic *topic, struct evbuffer *out, bool is_whole
     }
 }
 
-static void ask_in(struct topic *topic, int64_t ms)
+static void request_in(struct topic *topic, int64_t ms)
 {
-    if (!topic->is_asked) {
+    if (!topic->is_requested) {
         (void)timer_after(topic->timer, ms);
     }
 }
@@ -257,7 +257,7 @@ static void refresh(struct view *view, const char *job)
     {
         if (topic->kind != TOPIC_FLEET && strcmp(topic->job.text, job) == 0) {
             topic->is_nudged = true;
-            ask_in(topic, 0);
+            request_in(topic, 0);
         }
     }
 }
@@ -406,7 +406,7 @@ static void on_ended(struct client_request *ask, enum client_end end, enum tfe_r
                      const char *sentence)
 {
     struct topic *topic = (struct topic *)((char *)ask - offsetof(struct topic, ask));
-    topic->is_asked = false;
+    topic->is_requested = false;
     if (end == CLIENT_UNAUTHORISED) {
         view_reject(topic->view); /* ends the topic */
         return;
@@ -417,13 +417,13 @@ static void on_ended(struct client_request *ask, enum client_end end, enum tfe_r
     record_list_done(&ask->list);
     int64_t ms = period_of(topic);
     topic->is_nudged = false;
-    ask_in(topic, ms);
+    request_in(topic, ms);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct topic *topic = ctx;
-    topic->is_asked = true;
+    topic->is_requested = true;
     if (topic->job.text[0] != '\0') {
         view_set_owner(&topic->ask, VIEW_TOPIC, topic->source);
     }
@@ -464,7 +464,7 @@ struct topic *topic_join(struct view *view, enum topic_kind kind, const char *jo
     topic->ask.ended = on_ended;
     LIST_INSERT_HEAD(&view->topics, topic, link);
     topic->n_streams = 1;
-    ask_in(topic, 0);
+    request_in(topic, 0);
     return topic;
 }
 

@@ -195,7 +195,7 @@ def health(ctl):
     def rows():
         done = ctl("status", "--json")
         assert done.returncode == 0, done.stderr
-        return [row for row in json.loads(done.stdout)["health"] if row["what"] != "late"]
+        return [row for row in json.loads(done.stdout)["health"] if row["component"] != "late"]
 
     return rows
 

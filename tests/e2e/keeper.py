@@ -72,7 +72,7 @@ def main():
         here.progress(step)
         if buffers is not None:
             buffers.write(epoch, step, parts_of(step, a.bytes))
-            here.kept(step)
+            here.snapshot(step)
         if step % a.every == 0:
             hidden = a.directory / f".disk.{rank}"
             hidden.write_text(str(step))

@@ -90,7 +90,7 @@ def main():
             say("progress", step=step)
             if memory is not None:
                 os.pwrite(memory, struct.pack("<Q", step), 0)
-                say("kept", step=step)
+                say("snapshot", step=step)
         try:
             while True:
                 message = json.loads(channel.recv(8192))

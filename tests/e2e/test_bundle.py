@@ -380,7 +380,7 @@ def test_what_is_no_bundle_of_ours_is_never_unpacked(server, fleet, ctl, tmp_pat
     assert not (tmp_path.parent / "out").exists() and not pathlib.Path("/tmp/out").exists()
 
 
-def test_bytes_that_are_not_what_was_said_are_not_kept(server):
+def test_bytes_that_are_not_what_was_said_are_not_stored(server):
     one = server()
     answer, digest = put(one, b"x" * 300_000, digest="ab" * 32)
     assert "does not match its digest" in answer

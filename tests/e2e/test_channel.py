@@ -46,11 +46,11 @@ def test_what_memory_keeps_is_shown_and_is_not_done_again(server, fleet, ctl, st
     server(*CALM)
     start(fleet, talker=["--keeps"])
     fleet.wait_world(1)
-    node = wait_until(lambda: (node := status()[0]["nodes"][0]) and (node["kept_step"] or 0) > 20 and node, what="what is kept")
-    assert (node["memory_bytes"], node["kept_epoch"]) == (8192, 1)
+    node = wait_until(lambda: (node := status()[0]["nodes"][0]) and (node["snapshot_step"] or 0) > 20 and node, what="what is kept")
+    assert (node["memory_bytes"], node["snapshot_epoch"]) == (8192, 1)
     assert status()[0]["memory_bytes"] == 8192
     heads, row = shown().splitlines()[-2:]  # below the job's header lines
-    assert heads.split()[-2:] == ["KEPT", "MEMORY"] and row.split()[-2:] == ["1", "MiB"]
+    assert heads.split()[-2:] == ["SNAPSHOT", "MEMORY"] and row.split()[-2:] == ["1", "MiB"]
     os.kill(node["trainer_pids"][0], signal.SIGKILL)
 
     def lost():

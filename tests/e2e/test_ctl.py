@@ -15,7 +15,7 @@ from raw_client import RawClient, node_id, node_secret
 from programs import clean_environment, program
 
 NODE_KEYS = {"node", "name", "state", "rank", "place", "address", "pid", "guard_pid", "trainer_pids", "standby_pids", "waits", "memory_bytes",
-             "kept_epoch", "kept_step", "cores", "memory_mib", "gpus", "gpu", "gpu_memory_mib", "tensorflow", "cloud", "zone",
+             "snapshot_epoch", "snapshot_step", "cores", "memory_mib", "gpus", "gpu", "gpu_memory_mib", "tensorflow", "cloud", "zone",
              "instance", "spot", "failed_check", "load", "free_mib", "step_ms", "work_ms", "standby", "times", "slow", "notice", "notice_at_ms",
              "notice_deadline_ms"}
 JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "waited_ms", "waits_up_to_ms", "since_ms", "step", "total",

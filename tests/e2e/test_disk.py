@@ -123,7 +123,7 @@ def test_a_hanging_disk_is_told_while_it_hangs(server, disk, health):
         node.ready(node.receive_until("PREPARE")[1][1][0])
         wait_until(disk.met, what="a write that hangs")
         told = wait_until(health, what="the server's word of it")
-        assert [row["what"] for row in told] == ["disk"] and "does not complete" in told[0]["says"]
+        assert [row["component"] for row in told] == ["disk"] and "does not complete" in told[0]["message"]
         assert 2000 <= told[0]["age_ms"] < 20000, "since it hangs, and only once that is long"
         assert not s.events("store_failed"), "nothing has failed yet"
         disk.does("none")
@@ -164,7 +164,7 @@ def test_a_full_disk_ends_no_training_and_begins_no_epoch(server, fleet, disk, c
     assert fleet.last_epoch() == epoch and all(is_alive(pid) for pid in before)
     assert not s.events("node_lost")
     told = health()
-    assert [row["what"] for row in told] == ["store"] and "full" in told[0]["says"] and told[0]["age_ms"] > 0
+    assert [row["component"] for row in told] == ["store"] and "full" in told[0]["message"] and told[0]["age_ms"] > 0
     assert ctl("status").stdout.startswith("server: database writes fail (")
     assert "full" not in ctl("nodes").stdout
     disk.does("none")
@@ -172,7 +172,7 @@ def test_a_full_disk_ends_no_training_and_begins_no_epoch(server, fleet, disk, c
     wait_until(lambda: s.events("store_writes_again"), what="the all-clear")  # with the next rows of the ledger
     wait_until(lambda: health() == [], what="good health")
     told = [row for row in json.loads(ctl("events", "--json").stdout)["events"] if row["kind"].startswith("store_")]
-    assert [told[0]["level"], told[-1]["level"]] == ["error", "info"] and "full" in told[0]["says"]
+    assert [told[0]["level"], told[-1]["level"]] == ["error", "info"] and "full" in told[0]["message"]
     fleet.order("exit 0")
     assert [a.wait() for a in agents] == [0] * 3
     s.stop()
@@ -206,7 +206,7 @@ def test_a_server_that_came_late_says_so(server, fleet, ctl, health):
         rows = json.loads(ctl("status", "--json").stdout)["health"]
         return [row for row in rows if row["age_ms"] <= (time.monotonic() - began) * 1000]
     told = wait_until(new, what="the confession")
-    assert [row["what"] for row in told] == ["late"]
+    assert [row["component"] for row in told] == ["late"]
     assert "overloaded" in ctl("status").stdout.splitlines()[0] and not s.events("node_lost")
     fleet.order("exit 0")
     assert agent.wait() == 0

@@ -86,11 +86,11 @@ def test_a_life_in_sentences_that_outlive_the_server(server, fleet, events, ctl,
     for kind in ("node_joined", "node_ready", "epoch", "node_suspect", "switch", "ordered"):
         assert kind in kinds(told), kind
     by = {(row["kind"], row["name"]): row for row in told}
-    assert by["node_joined", "ann"]["says"] == "ann has joined"
+    assert by["node_joined", "ann"]["message"] == "ann has joined"
     assert by["node_suspect", "bob"]["level"] == "warn" and by["node_suspect", "bob"]["node"]
     order = next(row for row in told if row["kind"] == "ordered")
-    assert "CANCEL" in order["says"] and "admin" in order["says"]
-    assert told[-1]["run"] == 1 and told[-1]["says"].startswith("the job was cancelled")
+    assert "CANCEL" in order["message"] and "admin" in order["message"]
+    assert told[-1]["run"] == 1 and told[-1]["message"].startswith("the job was cancelled")
     newest = "SELECT max(number) FROM events"
     wait_until(lambda: (on_disk(state_dir, newest) or [0])[0] >= told[-1]["number"], what="all of it on the disk")
     s.stop(signal.SIGKILL)
@@ -113,20 +113,20 @@ def test_what_befalls_a_job_is_told(server, fleet, events):
 
     flag = fleet.folder / "flag"
     fleet.start("--nnodes=2:2", "--node-name=ann", f"--notice=file:{flag}")
-    assert "1 more node" in told("waiting")[0]["says"]
+    assert "1 more node" in told("waiting")[0]["message"]
     bob = fleet.start("--nnodes=2:2", "--node-name=bob")
     first = fleet.wait_world(2)
     fleet.order("exit 3", epoch=first, rank=0)
     second = fleet.wait_world(2, above=first)
-    assert "has failed with code 3" in told("node_exited")[0]["says"] and told("node_exited")[0]["epoch"] == first
-    assert told("verdict")[-1]["says"].endswith("failed by its own fault") and told("restarts")[0]["says"].startswith("restart 1 ")
+    assert "has failed with code 3" in told("node_exited")[0]["message"] and told("node_exited")[0]["epoch"] == first
+    assert told("verdict")[-1]["message"].endswith("failed by its own fault") and told("restarts")[0]["message"].startswith("restart 1 ")
     flag.write_text("100")
-    assert re.fullmatch(r"ann will terminate in 1m\d\ds \(preempt\)", told("node_noticed", "ann")[0]["says"])
+    assert re.fullmatch(r"ann will terminate in 1m\d\ds \(preempt\)", told("node_noticed", "ann")[0]["message"])
     flag.unlink()
     assert told("node_stays", "ann") and fleet.last_epoch() == second
     bob.send(signal.SIGKILL)
-    assert told("node_suspect", "bob") and told("node_dead", "bob")[0]["says"].startswith("all processes of bob have ended, as proven by ")
-    assert told("node_suspect", "label-eve") and told("node_lost", "label-eve")[0]["says"] == "label-eve is lost: its lease expired"
+    assert told("node_suspect", "bob") and told("node_dead", "bob")[0]["message"].startswith("all processes of bob have ended, as proven by ")
+    assert told("node_suspect", "label-eve") and told("node_lost", "label-eve")[0]["message"] == "label-eve is lost: its lease expired"
 
 
 def test_who_follows_hears_of_what_comes_over_a_restart(server, fleet, state_dir):
@@ -277,7 +277,7 @@ def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token, events)
 
     def told(kind, *options):
         rows = [row for row in events(*options) if row["kind"] == kind]
-        return {(row["job"], row["name"] or row["says"]) for row in rows}
+        return {(row["job"], row["name"] or row["message"]) for row in rows}
 
     wait_until(lambda: {job for job, _ in told("node_joined")} == {"red", "blue"}, what="both nodes")
     fleet.start("--nnodes=7", "--job=blue")  # is refused

@@ -267,7 +267,7 @@ def test_growth_that_would_throw_work_away_waits_for_an_order(server, fleet, ctl
     assert "not reported a checkpoint" in status()[0]["waits"]
     wait_until(lambda: "this training has not reported a checkpoint" in b.stderr(), what="the same at the agent")
     assert "not reported a checkpoint" in s.events("growth_waits")[0]["reason"]
-    assert any(e["kind"] == "growth_waits" and "not reported a checkpoint" in e["says"] for e in json.loads(ctl("events", "--json").stdout)["events"])
+    assert any(e["kind"] == "growth_waits" and "not reported a checkpoint" in e["message"] for e in json.loads(ctl("events", "--json").stdout)["events"])
     assert fleet.last_epoch() == first
     assert ctl("grow", "default").stdout == "job default begins its next epoch\n"
     fleet.wait_world(2, above=first)

@@ -48,8 +48,8 @@ def test_an_exit_code_below_128_fails_a_job_and_what_a_signal_ends_starts_again(
     pool.wait_state("train", "failed")
     failed = conditions(pool, "train")["Failed"]
     assert (failed["status"], failed["reason"]) == (True, "JobFailed")
-    assert failed["says"].startswith("exit code 3 (rank 0 on "), failed
-    assert failed["says"].endswith("; not retried: a worker of this job has restart policy ExitCode")
+    assert failed["message"].startswith("exit code 3 (rank 0 on "), failed
+    assert failed["message"].endswith("; not retried: a worker of this job has restart policy ExitCode")
     pool.wait_free(1)
 
 
@@ -63,7 +63,7 @@ def test_the_backoff_limit_counts_what_trainers_fail_and_says_so(pool):
     pool.wait_state("train", "failed")
     failed = conditions(pool, "train")["Failed"]
     assert failed["reason"] == "BackoffLimitExceeded"
-    assert re.fullmatch(r"ended by SIGSEGV \(rank 0 on \S+\), after 1 restart", failed["says"]), failed
+    assert re.fullmatch(r"ended by SIGSEGV \(rank 0 on \S+\), after 1 restart", failed["message"]), failed
 
 
 def test_a_worker_that_is_always_started_again_makes_no_success(pool):
@@ -105,7 +105,7 @@ def test_what_still_runs_is_let_run_after_a_success_until_it_ends_or_is_cancelle
     other = started(pool, folder, epoch, 1)
     pool.fleet.order("exit 0", epoch, 0, folder=folder)
     pool.wait_state("train", "succeeded")
-    assert "run until they end" in conditions(pool, "train")["Succeeded"]["says"]
+    assert "run until they end" in conditions(pool, "train")["Succeeded"]["message"]
     assert [n["job"] for n in pool.nodes("assigned")] == ["train", "train"]
     assert "has not ended" in ctl("restart", "train").stderr
     first.kill()

@@ -137,7 +137,7 @@ def fails(pool, name, commons, *options, command=("sh", "-c", "exit 0")):
     (commons / f"{name}.json").write_text(json.dumps({"name": name, "backoff_limit": 0}))
     pool.submit(name, f"--file={commons}/{name}.json", *options, command=command)
     conditions = {each["condition"]: each for each in pool.wait_state(name, "failed")["conditions"]}
-    return conditions["Failed"]["says"]
+    return conditions["Failed"]["message"]
 
 
 # Writes its findings into folder $1, and ends once "end" exists there.

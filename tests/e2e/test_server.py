@@ -279,7 +279,7 @@ def test_a_lone_node_is_taken_through_prepare_table_and_start(server, status):
     told = {
         "node": node_id("node-1"), "name": "label-node-1", "state": "member", "rank": 0, "address": "127.0.0.1:4001",
         "pid": os.getpid(), "guard_pid": 100, "trainer_pids": [101, 102], "standby_pids": [], "waits": None,
-        "memory_bytes": 0, "kept_epoch": None, "kept_step": None}
+        "memory_bytes": 0, "snapshot_epoch": None, "snapshot_step": None}
     assert {key: node[key] for key in told} == told
     line = s.events("epoch")[0]
     assert (line["job"], line["epoch"], line["members"], line["cause"]) == ("default", epoch, 1, "start")

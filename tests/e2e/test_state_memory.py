@@ -48,7 +48,7 @@ def wait_kept(status, nodes=1):
     """Waits until each node keeps a state newer than the first one on disk; returns the job's nodes."""
     def look():
         found = [node for job in status() for node in job["nodes"]]
-        return found if len(found) == nodes and all((node["kept_step"] or 0) > 12 for node in found) else None
+        return found if len(found) == nodes and all((node["snapshot_step"] or 0) > 12 for node in found) else None
     return wait_until(look, what="a state that is kept")
 
 
@@ -56,7 +56,7 @@ def check_it_goes_on_from_the_disk(fleet, status):
     """Checks a training that was refused memory: its trainer is killed, and the next one restores from the disk."""
     saved = wait_until(lambda: fleet.lines("saved"), what="a checkpoint")
     node, = status()[0]["nodes"]
-    assert (node["memory_bytes"], node["kept_step"]) == (0, None)
+    assert (node["memory_bytes"], node["snapshot_step"]) == (0, None)
     os.kill(saved[0]["pid"], signal.SIGKILL)
     _, second = wait_until(lambda: len(starts := fleet.starts()) == 2 and starts, what="the next trainer")
     assert second["source"] == "disk" and second["step"] >= 10 and second["step"] % 10 == 0
@@ -119,7 +119,7 @@ def test_who_dies_beside_the_agent_leaves_the_state_where_it_was(server, fleet, 
     if victim == "standby":  # then the trainer, which the agent has to replace without a standby
         os.kill(node["trainer_pids"][0], signal.SIGKILL)
     _, second = wait_until(lambda: len(starts := fleet.starts()) == 2 and starts, what="the next trainer")
-    assert second["source"] == "memory" and second["step"] >= node["kept_step"]
+    assert second["source"] == "memory" and second["step"] >= node["snapshot_step"]
     assert files_of(agent.pid) == inodes
     wait_until(lambda: set(holders(inodes)) == {agent.pid, second["pid"]}, what="nobody else's having it")
     fleet.order("exit 0")

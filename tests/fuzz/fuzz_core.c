@@ -231,11 +231,11 @@ static void progress(struct server *s, struct input *in, uint32_t session, uint6
                            .saves = (uint32_t)number(in, 3),
                            .answers = number(in, 1),
                            .listens = flags & 4,
-                           .memory = {.has_kept = flags & 8, .epoch = epoch, .step = flags},
+                           .memory = {.has_snapshot = flags & 8, .epoch = epoch, .step = flags},
                            .has_from = flags & 16,
                            .from_step = flags,
                            .ends = flags & 32,
-                           .kept_answers = flags >> 6}});
+                           .snapshot_answers = flags >> 6}});
 }
 
 static int take_back(void *ctx, const struct rdzv_record *record, const char *fault)

@@ -72,8 +72,8 @@ def test_for_which_wishes_memory_is_enough_is_heard_with_them(script, peer):
     peer.say({"type": "stop", "epoch": 7, "grace_ms": 5000})  # an agent without this feature
     assert script.stop_requested()
     assert here.in_memory == {"4"}
-    here.kept(80, 4)
-    assert peer.take() == {"type": "kept", "epoch": 7, "rank": 1, "step": 80, "answers": 4}
+    here.snapshot(80, 4)
+    assert peer.take() == {"type": "snapshot", "epoch": 7, "rank": 1, "step": 80, "answers": 4}
     assert script.stop_requested()
 
 
@@ -207,7 +207,7 @@ def test_memory_comes_as_a_descriptor_that_no_child_inherits(script, peer):
 
 def test_a_snapshot_that_is_whole_is_told(script, peer):
     _channel.channel().kept(12)
-    assert peer.take() == {"type": "kept", "epoch": 7, "rank": 1, "step": 12, "answers": 0}
+    assert peer.take() == {"type": "snapshot", "epoch": 7, "rank": 1, "step": 12, "answers": 0}
 
 
 def test_descriptors_that_nobody_wants_are_closed(script, peer):

@@ -314,8 +314,8 @@ static struct unrest unrest(struct world *w, uint32_t index, uint32_t live)
     const struct job *job = jobs_get(w, index);
     struct cluster_view view = trainers_of_job(w, index);
     if (live == 0 || live < job->min) {
-        bool goes_on = job->n_ps > 0 && view.clusters == 1 && view.trains;
-        return view.clusters && !goes_on
+        bool should_continue = job->n_ps > 0 && view.clusters == 1 && view.trains;
+        return view.clusters && !should_continue
                    ? RESTLESS("trainers live although there are too few nodes")
                    : AT_REST;
     }
@@ -470,14 +470,15 @@ void explore_seed(const struct explore_wish *wish, struct explore_result *ret)
     w->event_limit = wish->until && wish->until < wish->events ? wish->until : wish->events;
     server_start(w);
     faults_start_idle(w, 80);
-    bool goes_on = world_run(w, (int64_t)roll(x, 0, 20000));
-    while (goes_on) {
+    bool should_continue = world_run(w, (int64_t)roll(x, 0, 20000));
+    while (should_continue) {
         faults_begin(w);
-        goes_on = world_run(w, w->now + (int64_t)ONE_OF(x, 1000, 10000, 60000, 200000));
+        should_continue = world_run(w, w->now + (int64_t)ONE_OF(x, 1000, 10000, 60000, 200000));
         faults_end(w);
         faults_start_idle(w, ONE_OF(x, 0, 50, 100));
-        goes_on = goes_on && settle(x) && world_run(w, w->now + (int64_t)roll(x, 0, 5000));
-        ret->rounds += goes_on;
+        should_continue =
+            should_continue && settle(x) && world_run(w, w->now + (int64_t)roll(x, 0, 5000));
+        ret->rounds += should_continue;
     }
     ret->events = w->events;
     ret->hash = w->hash;

@@ -466,8 +466,9 @@ static void fault_evict(struct world *w, uint32_t node, int64_t ms)
 static void fault_stop_job(struct world *w, uint32_t node, int64_t ms)
 {
     struct node *n = &w->nodes[node];
-    bool goes_on = n->agent && (jobs_get(w, n->job)->new_run || jobs_get(w, n->job)->run_key);
-    if (n->agent && roll(w, 0, goes_on ? 2 : 9) == 0) {
+    bool should_continue =
+        n->agent && (jobs_get(w, n->job)->new_run || jobs_get(w, n->job)->run_key);
+    if (n->agent && roll(w, 0, should_continue ? 2 : 9) == 0) {
         say(w, "stop_job", node, ms);
         for (uint32_t i = 0; i < w->n_nodes; i++) {
             if (w->nodes[i].job == n->job) {

@@ -117,8 +117,8 @@ static bool is_calm(struct world *w, const struct cluster *c, int64_t ms)
 static void keep(struct world *w, const struct cluster *c)
 {
     for (uint32_t rank = 0; rank < c->world; rank++) {
-        w->nodes[c->members[rank].node].memory =
-            (struct msg_memory){.bytes = 1, .has_kept = true, .epoch = c->epoch, .step = c->step};
+        w->nodes[c->members[rank].node].memory = (struct msg_memory){
+            .bytes = 1, .has_snapshot = true, .epoch = c->epoch, .step = c->step};
     }
 }
 
@@ -128,7 +128,7 @@ static void keep_answer(struct world *w, struct cluster *c)
     for (uint32_t rank = 0; rank < c->world; rank++) {
         if (c->members[rank].lives) {
             struct trainer *t = cluster_trainer(w, c, rank);
-            t->told.kept_answers = t->heard;
+            t->told.snapshot_answers = t->heard;
         }
     }
 }

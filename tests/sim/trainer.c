@@ -402,12 +402,12 @@ static bool script_fails(struct world *w, struct cluster *c)
         return false;
     }
     const struct member *m = &c->members[spec->fail_rank];
-    bool goes_on = cluster_can_miss(c, spec->fail_rank);
+    bool should_continue = cluster_can_miss(c, spec->fail_rank);
     if (m->lives) {
         job->failed++;
         trainer_end(w, &w->nodes[m->node], m->local, spec->fail_code, 0);
     }
-    return !goes_on;
+    return !should_continue;
 }
 
 static void on_step(struct world *w, const struct sim_event *event)
@@ -454,11 +454,11 @@ static void on_step(struct world *w, const struct sim_event *event)
  * memory or, if that is newer, on the disk. */
 static uint64_t begins_at(struct world *w, const struct cluster *c)
 {
-    struct msg_memory best = {.has_kept = false};
+    struct msg_memory best = {.has_snapshot = false};
     for (uint32_t rank = 0; rank < c->world; rank++) {
         const struct msg_memory *m = &w->nodes[c->members[rank].node].memory;
         bool is_newer = m->epoch > best.epoch || (m->epoch == best.epoch && m->step > best.step);
-        best = m->has_kept && is_newer ? *m : best;
+        best = m->has_snapshot && is_newer ? *m : best;
     }
     uint64_t saved = jobs_get(w, c->job)->checkpoint;
     return best.step > saved ? best.step : saved;

@@ -15,7 +15,7 @@
 #include "tests/unit/test_runner.h"
 
 /* Nothing here takes a second. */
-#define PATIENCE_MS 20000
+#define TIMEOUT_MS 20000
 
 static inline int folder_remove_one(const char *path, const struct stat *st, int type,
                                     struct FTW *ftw)
@@ -66,7 +66,7 @@ static inline long folder_ms(void)
 /* Turns the loop until condition holds; fails the test if it never does. */
 #define TURN_UNTIL(base, condition)                                                                \
     do {                                                                                           \
-        long turn_give_up = folder_ms() + PATIENCE_MS;                                             \
+        long turn_give_up = folder_ms() + TIMEOUT_MS;                                              \
         while (!(condition)) {                                                                     \
             assert_true(folder_ms() < turn_give_up);                                               \
             event_base_loopexit((base), &(struct timeval){.tv_usec = 2000});                       \

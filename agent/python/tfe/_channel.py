@@ -130,11 +130,11 @@ class Channel:
         while self.memory is None and time.monotonic() < deadline:
             self.wait(deadline - time.monotonic())
 
-    def kept(self, step: int, answers: int = 0) -> None:
+    def snapshot(self, step: int, answers: int = 0) -> None:
         """Reports that the state after this step is complete in the agent's memory. answers is the
         save_number that it answers.
         """
-        self._send({"type": "kept", "step": step, "answers": answers})
+        self._send({"type": "snapshot", "step": step, "answers": answers})
 
     def _send(self, message: dict[str, Any]) -> None:
         with self._lock:
@@ -149,7 +149,7 @@ class Channel:
         if not self._unsent or not self._open():
             return
         assert self._socket and self._path
-        for kind in ("hello", "progress", "checkpoint", "memory", "kept"):
+        for kind in ("hello", "progress", "checkpoint", "memory", "snapshot"):
             text = self._unsent.get(kind)
             if text is None:
                 continue

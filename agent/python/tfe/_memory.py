@@ -129,7 +129,7 @@ class Memory:
             buffers = self._buffers
             index = buffers.write(self._epoch, step, parts)
             self._taken = step
-            channel().kept(step)
+            channel().snapshot(step)
             if for_disk and self._rank == 0:
                 reader = self._pinned(buffers, index)
         elif for_disk and self._rank == 0:  # no memory yet: use memory of this process until it is read

@@ -74,7 +74,7 @@ class Requests:
             return False
         memory.take(step)
         if memory.step == step:
-            here.kept(step, _number_of(due))
+            here.snapshot(step, _number_of(due))
         self._stand_still(step, save, "stop" in due)
         return True
 

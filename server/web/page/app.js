@@ -103,7 +103,7 @@ function live() {
   const sign = document.getElementById("live"), banner = document.getElementById("banner");
   sign.className = `live ${store.up === null ? "" : store.up ? "up" : "down"}`;
   text(sign, store.up === null ? "connecting" : store.up ? "live" : "reconnecting");
-  const ill = [...store.health.values()].map(row => row.says);
+  const ill = [...store.health.values()].map(row => row.message);
   if (store.up === false) ill.unshift(`This page may be out of date: ${store.why || "the server does not respond"}. Trying again.`);
   banner.hidden = ill.length === 0;
   text(banner, ill.join(" · "));
@@ -410,7 +410,7 @@ function nodeScreen(job, id) {
       const list = [["Job", job], ["Replica", n.place], ["Rank", n.rank], ["Address", n.address], ["Message", n.waits], ["Step time", n.step_ms && `${number(n.step_ms)} ms`], ["Step time, others = 1", n.times && number(n.times)],
         ["TensorFlow", n.tensorflow], ["Cores", n.cores], ["CPU load", n.load != null && n.cores ? `${number(n.load)} of ${n.cores} cores` : n.load], ["Memory", n.memory_mib && `${number(n.memory_mib / 1024)} GiB${n.free_mib != null ? `, ${number(n.free_mib / 1024)} GiB free` : ""}`], ["GPUs", n.gpus && `${n.gpus} × ${n.gpu}${n.gpu_memory_mib ? `, ${number(n.gpu_memory_mib / 1024)} GiB` : ""}`], ["Cloud", n.cloud], ["Zone", n.zone], ["Machine type", n.instance],
         ["Spot", n.spot == null ? null : n.spot ? "yes" : "no"], ["Standby", n.standby], ["Last notice", n.notice && `${n.notice}${n.notice_at_ms ? `, ${moment(n.notice_at_ms)}` : ""}`],
-        ["Agent", n.pid && `process ${n.pid}, guard ${n.guard_pid}`], ["Trainers", n.trainer_pids?.join(", ")], ["State in memory", n.kept_epoch != null ? `epoch ${n.kept_epoch}, step ${n.kept_step}` : null]];
+        ["Agent", n.pid && `process ${n.pid}, guard ${n.guard_pid}`], ["Trainers", n.trainer_pids?.join(", ")], ["State in memory", n.snapshot_epoch != null ? `epoch ${n.snapshot_epoch}, step ${n.snapshot_step}` : null]];
       facts.replaceChildren(...list.filter(([, v]) => v != null && v !== "" && v !== 0).flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, String(v))]));
     } else if (store.nodes.size > 0 || store.rows.nodes === 0) {
       state.replaceChildren(badge("gone", "bad"));
@@ -452,12 +452,12 @@ function events(job, node) {
     const mark = `${mine.length} ${mine.at(-1)?.number}`;
     if (mark === last && !again) return;
     last = mark;
-    const rows = folded(mine.slice(-500).reverse()).filter(e => !words || `${e.job ?? ""} ${e.kind} ${named(e.says)}`.toLowerCase().includes(words)).slice(0, 200);
+    const rows = folded(mine.slice(-500).reverse()).filter(e => !words || `${e.job ?? ""} ${e.kind} ${named(e.message)}`.toLowerCase().includes(words)).slice(0, 200);
     none.hidden = rows.length > 0;
     list.hidden = rows.length === 0;
     text(none, mine.length > 0 || words || level.value !== "0" ? "No event matches." : "No events yet.");
     list.replaceChildren(...rows.map(e => h("li", { class: e.level }, h("time", { datetime: new Date(e.at_ms).toISOString(), title: moment(e.at_ms) }, when(e.at_ms)), h("i"),
-      h("span", {}, h("span", { class: "sr" }, e.level === "info" ? "" : `${e.level}: `), !job && e.job ? jobLink(e.job) : "", !job && e.job ? ": " : "", named(e.says), e.more ? h("span", { class: "sub" }, ` (and ${e.more} earlier ${e.more === 1 ? "checkpoint" : "checkpoints"})`) : ""))));
+      h("span", {}, h("span", { class: "sr" }, e.level === "info" ? "" : `${e.level}: `), !job && e.job ? jobLink(e.job) : "", !job && e.job ? ": " : "", named(e.message), e.more ? h("span", { class: "sub" }, ` (and ${e.more} earlier ${e.more === 1 ? "checkpoint" : "checkpoints"})`) : ""))));
   }
   drawEvents = () => draw(false);
   return h("section", { class: "card" }, h("header", {}, h("h2", {}, "Events"), sought, level), none, list);

@@ -59,7 +59,7 @@ static void on_message(struct side *side, const struct tfe_msg *msg)
         break;
     case MSG_FREED:
         note("FREED %u %u %s; ", (unsigned)msg->u.freed.assignment, (unsigned)msg->u.freed.code,
-             msg->u.freed.says);
+             msg->u.freed.message);
         break;
     case MSG_NOTICE:
         note("NOTICE %s%s%s in %d; ", msg_notice_name(notice->kind),
@@ -136,7 +136,7 @@ void node_release(uint64_t assignment, uint32_t within_ms, enum tfe_out out)
     node_tell((struct tfe_msg){
         .type = MSG_RELEASE,
         .u.release = {
-            .assignment = assignment, .within_ms = within_ms, .says = "so it is", .out = out}});
+            .assignment = assignment, .within_ms = within_ms, .message = "so it is", .out = out}});
 }
 
 void node_cut(void)

@@ -39,7 +39,7 @@ void node_sends(const char *expected);
 
 #define NODE_UNTIL(condition)                                                                      \
     do {                                                                                           \
-        const long give_up_ = folder_ms() + PATIENCE_MS;                                           \
+        const long give_up_ = folder_ms() + TIMEOUT_MS;                                            \
         while (!(condition)) {                                                                     \
             node_pass(0);                                                                          \
             if (folder_ms() > give_up_) {                                                          \

@@ -90,7 +90,7 @@ static void give(struct fetch *f, const char *digest, const char *bytes)
                                               .total = (uint32_t)strlen(bytes),
                                               .data = (const uint8_t *)bytes,
                                               .n_data = strlen(bytes),
-                                              .says = ""});
+                                              .message = ""});
 }
 
 TEST_IN(fetch, leaves_those_that_were_used_last_and_room_for_what_comes)
@@ -139,7 +139,7 @@ TEST_IN(fetch, error_is_reported_with_the_next_attempt_and_ends_nothing)
     const char *digest = digest_of_x();
     struct fetch *f = begin(digest);
     assert_string_equal(error, "");
-    fetch_handle_chunk(f, &(struct msg_chunk){.digest = digest, .says = "the disk is gone"});
+    fetch_handle_chunk(f, &(struct msg_chunk){.digest = digest, .message = "the disk is gone"});
     fetch_welcome(f); /* still waits for the retry interval */
     assert_int_equal(asked, 1);
     TURN_UNTIL(base, asked == 2);

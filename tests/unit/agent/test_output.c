@@ -31,7 +31,7 @@ static struct {
     size_t n[2];
     struct output_show show;
     struct log_writer *logs;
-    uint32_t patience_ms;
+    uint32_t timeout_ms;
     struct output *outputs[64]; /* of trainers, until the end of the test */
     size_t n_outputs;
 } stage;
@@ -45,7 +45,7 @@ static void stage_sink(void)
         .show = &stage.show,
         .logs = stage.logs,
         .ring = &stage.ring,
-        .patience_ms = stage.patience_ms,
+        .timeout_ms = stage.timeout_ms,
     };
     stage.sink = output_sink_new(&options);
 }
@@ -68,7 +68,7 @@ static int setup(void **state)
         stage.text[i] = calloc(1, 1);
     }
     output_show_init(&stage.show);
-    stage.patience_ms = 60000; /* so that no line is lost on a slow machine */
+    stage.timeout_ms = 60000; /* so that no line is lost on a slow machine */
     stage_sink();
     return 0;
 }
@@ -628,7 +628,7 @@ TEST_IN(output, freeing_the_sink_writes_what_is_queued_but_not_for_ever)
 TEST_IN(output, a_stream_that_takes_nothing_is_waited_for_only_so_long)
 {
     output_sink_free(stage.sink, 0);
-    stage.patience_ms = 50;
+    stage.timeout_ms = 50;
     stage_sink();
     struct trainer a = trainer_new(3);
     assert_int_equal(fcntl(a.fds[OUT], F_SETFL, O_NONBLOCK), 0);
@@ -721,7 +721,7 @@ static const char *file_text(const char *root, const char *stream)
 static void await_file(const char *root, const char *stream, const char *text)
 {
     for (long began = ms(); strcmp(file_text(root, stream), text) != 0;) {
-        assert_true(ms() - began < PATIENCE_MS);
+        assert_true(ms() - began < TIMEOUT_MS);
         stage_settle(true);
     }
 }
@@ -757,7 +757,7 @@ TEST_IN(output, a_log_file_gets_every_byte_once_and_unfinished_lines_at_once)
     outputs_free();
     stage_settle(true);
     output_sink_free(stage.sink, 0);
-    log_writer_free(stage.logs, PATIENCE_MS);
+    log_writer_free(stage.logs, TIMEOUT_MS);
     stage.logs = NULL;
     assert_string_equal(file_text(root, "stdout"),
                         "begin and end\nnext\n\n1%\r2%\r3%\r4%\r100%\nlast");

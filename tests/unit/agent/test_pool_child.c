@@ -207,7 +207,7 @@ static int start_without_pipe_space(void)
 {
     int ends[2];
     int capacity = 1024 * 1024;
-    alarm(PATIENCE_MS / 1000);
+    alarm(TIMEOUT_MS / 1000);
     if (setgid(65534) != 0 || setuid(65534) != 0) {
         return 1;
     }

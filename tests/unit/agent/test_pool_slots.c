@@ -13,7 +13,7 @@
 #include "common/base/fd.h"
 #include "tests/unit/test_runner.h"
 
-#define PATIENCE_MS 30000
+#define TIMEOUT_MS 30000
 
 static struct {
     pid_t keeper;
@@ -71,7 +71,7 @@ static uint32_t next(pid_t *ret_pid)
     int pid;
     for (size_t n = 0; n < sizeof line - 1 && !strchr(line, '\n'); n++) {
         struct pollfd from = {.fd = f.words[0], .events = POLLIN};
-        assert_int_equal(poll(&from, 1, PATIENCE_MS), 1);
+        assert_int_equal(poll(&from, 1, TIMEOUT_MS), 1);
         assert_int_equal(read(f.words[0], &line[n], 1), 1);
     }
     assert_int_equal(sscanf(line, "%u %d", &slot, &pid), 2);
@@ -96,7 +96,7 @@ static int ends(void)
 {
     int status = 0;
     for (int ms = 0; waitpid(f.keeper, &status, WNOHANG) == 0; ms += 2) {
-        assert_true(ms < PATIENCE_MS);
+        assert_true(ms < TIMEOUT_MS);
         (void)usleep(2000);
     }
     f.keeper = 0;
@@ -107,7 +107,7 @@ static int ends(void)
 static void goes(pid_t pid)
 {
     for (int ms = 0; kill(pid, 0) == 0; ms += 2) {
-        assert_true(ms < PATIENCE_MS);
+        assert_true(ms < TIMEOUT_MS);
         (void)usleep(2000);
     }
     assert_int_equal(errno, ESRCH);

@@ -18,7 +18,7 @@ static void put(struct bench *b, const char *format, ...)
 
 static void put_memory(struct bench *b, const struct msg_memory *memory)
 {
-    if (memory->has_kept) {
+    if (memory->has_snapshot) {
         put(b, " kept=%llu/%llu in %llu", (unsigned long long)memory->epoch,
             (unsigned long long)memory->step, (unsigned long long)memory->bytes);
     }
@@ -112,8 +112,8 @@ static void put_msg(struct bench *b, const struct tfe_msg *msg)
         if (msg->u.progress.has_from) {
             put(b, " from=%llu", (unsigned long long)msg->u.progress.from_step);
         }
-        if (msg->u.progress.kept_answers) {
-            put(b, " kept_answers=%llu", (unsigned long long)msg->u.progress.kept_answers);
+        if (msg->u.progress.snapshot_answers) {
+            put(b, " kept_answers=%llu", (unsigned long long)msg->u.progress.snapshot_answers);
         }
         put(b, "%s", msg->u.progress.ends ? " ends" : "");
         break;

@@ -89,11 +89,12 @@ TEST_IN(progress, of_saves_alone_is_told_again_as_well)
 TEST_IN(progress, of_what_memory_keeps_comes_with_the_steps_and_outlives_the_epoch)
 {
     struct bench *b = a_running_bench(1);
-    struct msg_progress told = {.has_step = true,
-                                .step = 7,
-                                .memory = {.bytes = 64, .has_kept = true, .epoch = 1, .step = 6},
-                                .has_from = true,
-                                .from_step = 5};
+    struct msg_progress told = {
+        .has_step = true,
+        .step = 7,
+        .memory = {.bytes = 64, .has_snapshot = true, .epoch = 1, .step = 6},
+        .has_from = true,
+        .from_step = 5};
     tells(b, 1, 0, told);
     assert_string_equal(b->log,
                         "PROGRESS epoch=1 step=7 saves=0 answers=0 kept=1/6 in 64 from=5\n");
@@ -102,10 +103,10 @@ TEST_IN(progress, of_what_memory_keeps_comes_with_the_steps_and_outlives_the_epo
     assert_string_equal(b->log, ""); /* sent with the next progress, at most every 200 ms */
     pass(b, 200);
     assert_saw(b, " step=7 saves=0 answers=0 kept=1/7 in 64 from=5\n");
-    told.kept_answers = 3;
+    told.snapshot_answers = 3;
     tells(b, 1, 0, told); /* sent at once, because a switch may wait for it */
     assert_saw(b, " kept=1/7 in 64 from=5 kept_answers=3\n");
-    told.kept_answers = 2;
+    told.snapshot_answers = 2;
     tells(b, 1, 0, told);
     assert_string_equal(b->log, "");
     stop(b, 1);

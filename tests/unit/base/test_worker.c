@@ -10,7 +10,7 @@
 #include "common/base/worker.h"
 #include "tests/unit/test_runner.h"
 
-#define PATIENCE_MS 10000
+#define TIMEOUT_MS 10000
 
 static struct job {
     struct worker *worker;
@@ -113,7 +113,7 @@ TEST(worker, is_woken_and_tells_the_loop)
     worker_wake(job.worker);
     worker_unlock(job.worker);
     assert_false(is_done());
-    assert_true(worker_free(job.worker, PATIENCE_MS));
+    assert_true(worker_free(job.worker, TIMEOUT_MS));
     assert_true(is_done());
     end();
 }
@@ -159,7 +159,7 @@ TEST(worker, waits_for_a_time)
 {
     const struct tfe_mono begun = clock_mono();
     begin(doze);
-    assert_true(worker_free(job.worker, PATIENCE_MS));
+    assert_true(worker_free(job.worker, TIMEOUT_MS));
     assert_true(tfe_mono_sub(clock_mono(), begun) >= 30);
     assert_in_range(job.orders, 1, 10);
     end();

@@ -35,11 +35,11 @@ int getaddrinfo(const char *restrict host, const char *restrict service,
 
 /* Behaviour of the service on a connection. */
 static struct {
-    const char *says; /* response to the request; NULL for none */
-    size_t bytes;     /* bytes of filler after the response */
-    bool closes;      /* closes after the response */
-    bool resets;      /* resets the connection without a response */
-    unsigned drip_ms; /* pause between two bytes */
+    const char *message; /* response to the request; NULL for none */
+    size_t bytes;        /* bytes of filler after the response */
+    bool closes;         /* closes after the response */
+    bool resets;         /* resets the connection without a response */
+    unsigned drip_ms;    /* pause between two bytes */
     int fd;
     unsigned accepted;
     size_t said;
@@ -71,12 +71,12 @@ static void service_speak(evutil_socket_t fd, short what, void *ctx)
     (void)fd;
     (void)what;
     (void)ctx;
-    const size_t n = service.says ? strlen(service.says) : 0;
+    const size_t n = service.message ? strlen(service.message) : 0;
     static char filler[1024];
     memset(filler, 'x', sizeof filler);
     while (service.said < n + service.bytes) {
         const bool text = service.said < n;
-        const char *from = text ? service.says + service.said : filler;
+        const char *from = text ? service.message + service.said : filler;
         size_t left = text ? n - service.said : n + service.bytes - service.said;
         left = left < sizeof filler ? left : sizeof filler;
         ssize_t sent = send(service.fd, from, service.drip_ms ? 1 : left, MSG_NOSIGNAL);
@@ -234,7 +234,7 @@ static int64_t now_ms(void)
 TEST_IN(http, asks_and_is_answered)
 {
     static const char *const headers[] = {"Metadata: true", "X-More: a b", NULL};
-    service.says = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+    service.message = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
     ask_at("/a?b=c", &(struct http_request){.headers = headers});
     assert_int_equal(seen.status, 200);
     assert_string_equal(seen.body, "hi");
@@ -249,7 +249,7 @@ TEST_IN(http, asks_and_is_answered)
 
 TEST_IN(http, sends_a_body_with_its_length_and_type)
 {
-    service.says = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    service.message = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     ASK(.method = "POST", .type = "application/json", .body = "{\"a\":1}", .body_n = 7);
     assert_int_equal(seen.status, 200);
     assert_string_equal(seen.body, "");
@@ -261,7 +261,7 @@ TEST_IN(http, sends_a_body_with_its_length_and_type)
 
 TEST_IN(http, puts_nothing_with_length_0)
 {
-    service.says = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntoken";
+    service.message = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntoken";
     ASK(.method = "PUT");
     assert_string_equal(seen.body, "token");
     assert_non_null(strstr(service.heard, "\r\nContent-Length: 0\r\n"));
@@ -270,18 +270,18 @@ TEST_IN(http, puts_nothing_with_length_0)
 
 TEST_IN(http, headers_come_back)
 {
-    service.says = "HTTP/1.1 200 OK\r\nMetadata-Flavor:  Google \r\n"
-                   "Metadata-Flavor: other\r\nContent-Length: 0\r\n\r\n";
+    service.message = "HTTP/1.1 200 OK\r\nMetadata-Flavor:  Google \r\n"
+                      "Metadata-Flavor: other\r\nContent-Length: 0\r\n\r\n";
     ASK(0);
     assert_string_equal(seen.header, "Google");
-    service.says = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    service.message = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     ASK(0);
     assert_string_equal(seen.header, "none");
 }
 
 TEST_IN(http, each_request_has_a_connection_of_its_own)
 {
-    service.says = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    service.message = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     ASK(0);
     ASK(0);
     assert_int_equal(service.accepted, 2);
@@ -289,15 +289,15 @@ TEST_IN(http, each_request_has_a_connection_of_its_own)
 
 TEST_IN(http, chunked_response_is_joined)
 {
-    service.says = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-                   "2\r\nhi\r\n4\r\n you\r\n0\r\n\r\n";
+    service.message = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      "2\r\nhi\r\n4\r\n you\r\n0\r\n\r\n";
     ASK(0);
     assert_string_equal(seen.body, "hi you");
 }
 
 TEST_IN(http, any_status_is_an_answer)
 {
-    service.says = "HTTP/1.1 503 Busy\r\n\r\n<html>";
+    service.message = "HTTP/1.1 503 Busy\r\n\r\n<html>";
     service.closes = true;
     ASK(0);
     assert_int_equal(seen.status, 503);
@@ -322,7 +322,7 @@ TEST_IN(http, hanging_ends_at_the_deadline)
 
 TEST_IN(http, a_slow_drip_ends_at_the_same_deadline)
 {
-    service.says = "HTTP/1.1 200 OK\r\n\r\n";
+    service.message = "HTTP/1.1 200 OK\r\n\r\n";
     service.bytes = 100000;
     service.drip_ms = 5;
     ASK(.within_ms = 150);
@@ -332,7 +332,7 @@ TEST_IN(http, a_slow_drip_ends_at_the_same_deadline)
 
 TEST_IN(http, truncated_response_is_an_error)
 {
-    service.says = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab";
+    service.message = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab";
     service.closes = true;
     ASK(0);
     assert_non_null(strstr(seen.error, "closed before the end"));
@@ -347,7 +347,7 @@ TEST_IN(http, reset_connection_is_an_error)
 
 TEST_IN(http, a_megabyte_is_not_read)
 {
-    service.says = "HTTP/1.1 200 OK\r\n\r\n";
+    service.message = "HTTP/1.1 200 OK\r\n\r\n";
     service.bytes = 200000; /* more than the limit, and less than a socket buffer */
     ASK(0);
     assert_string_equal(seen.error, "the response is too long");
@@ -355,7 +355,7 @@ TEST_IN(http, a_megabyte_is_not_read)
 
 TEST_IN(http, another_protocol_is_no_answer)
 {
-    service.says = "220 mail.example ESMTP\r\n";
+    service.message = "220 mail.example ESMTP\r\n";
     ASK(0);
     assert_non_null(strstr(seen.error, "not HTTP"));
 }
@@ -364,7 +364,7 @@ TEST_IN(http, names_are_resolved)
 {
     char url[64];
     (void)snprintf(url, sizeof url, "http://localhost:%u/", listener_port(listener));
-    service.says = "HTTP/1.1 204 No Content\r\n\r\n";
+    service.message = "HTTP/1.1 204 No Content\r\n\r\n";
     ask_at(url, &(struct http_request){0});
     assert_int_equal(seen.status, 204);
 }
@@ -393,7 +393,7 @@ TEST_IN(http, v6_addresses_are_asked)
         SKIP("this machine has no IPv6");
     }
     (void)snprintf(url, sizeof url, "http://[::1]:%u/", listener_port(listener));
-    service.says = "HTTP/1.1 204 No Content\r\n\r\n";
+    service.message = "HTTP/1.1 204 No Content\r\n\r\n";
     ask_at(url, &(struct http_request){0});
     assert_int_equal(seen.status, 204);
 }
@@ -402,8 +402,8 @@ TEST_IN(http, nobody_is_asked_but_who_was_meant)
 {
     (void)setenv("http_proxy", "http://127.0.0.1:1", 1);
     (void)setenv("ALL_PROXY", "http://127.0.0.1:1", 1);
-    service.says = "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n"
-                   "Content-Length: 0\r\n\r\n";
+    service.message = "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n"
+                      "Content-Length: 0\r\n\r\n";
     ASK(0);
     assert_int_equal(seen.status, 302);
     (void)unsetenv("http_proxy");

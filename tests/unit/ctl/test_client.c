@@ -15,7 +15,7 @@ static struct {
     unsigned sent;  /* requests that it has received */
     unsigned connected, waited;
     char reason[64];
-    char said[256]; /* results of the requests */
+    char status_line[256]; /* results of the requests */
 } f;
 
 static void turn(void)
@@ -74,7 +74,7 @@ static void row(void)
                                            .job = "",
                                            .node = "",
                                            .name = "",
-                                           .says = "s"}});
+                                           .message = "s"}});
 }
 
 static void on_accepted(struct side *side, const struct tfe_msg *msg)
@@ -101,8 +101,8 @@ static void on_connected(void *ctx)
 static void on_ended(struct client_request *ask, enum client_end end, enum tfe_refusal code,
                      const char *sentence)
 {
-    const size_t n = strlen(f.said);
-    (void)snprintf(f.said + n, sizeof f.said - n, "%s:%d/%d/%zu ",
+    const size_t n = strlen(f.status_line);
+    (void)snprintf(f.status_line + n, sizeof f.status_line - n, "%s:%d/%d/%zu ",
                    client_is_order(ask->message->type) ? "order" : "question", (int)end, (int)code,
                    ask->list.n);
     record_list_done(&ask->list);
@@ -147,8 +147,8 @@ static int end(void **state)
 
 static void said_is(const char *expected)
 {
-    assert_string_equal(f.said, expected);
-    f.said[0] = '\0';
+    assert_string_equal(f.status_line, expected);
+    f.status_line[0] = '\0';
 }
 
 static void request(struct client_request *ask)
@@ -247,11 +247,11 @@ TEST_IN(client, takes_a_token_for_rejected_after_two_tries_and_tries_again_later
     request(&ask);
     UNTIL(f.waited == 1);
     said_is("");
-    for (int i = 0; i < 20 && f.said[0] == '\0'; i++) {
+    for (int i = 0; i < 20 && f.status_line[0] == '\0'; i++) {
         pass(100);
         (void)sched_yield();
     }
-    UNTIL(f.said[0] != '\0');
+    UNTIL(f.status_line[0] != '\0');
     said_is("question:2/1/0 ");
     request(&ask); /* ends at once */
     said_is("question:2/1/0 ");
@@ -345,7 +345,7 @@ TEST_IN(client, sends_no_faster_than_the_server_permits)
         assert_in_range(n, 0, 300);
         hears((struct tfe_msg){.type = MSG_STATUS_END});
         n++;
-        f.said[0] = '\0';
+        f.status_line[0] = '\0';
         request(&ask);
     }
     pass(49);

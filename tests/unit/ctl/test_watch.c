@@ -189,7 +189,7 @@ TEST(watch, says_what_is_not_well_and_asks_before_it_does_something)
     make(&m);
     m.trouble = "connection refused";
     m.question = " drain z? (y/n)";
-    add(&m.jobs, &schema_health, &(struct msg_health){.what = "store", .says = "no room"});
+    add(&m.jobs, &schema_health, &(struct msg_health){.component = "store", .message = "no room"});
     draw(&m, 80, 24);
     assert_string_equal(lines[1], "no connection: connection refused");
     assert_string_equal(lines[2], "server: no room");

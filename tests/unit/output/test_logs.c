@@ -137,7 +137,7 @@ static void turn(void)
 /* Waits until the writer's thread has reached this state. */
 #define WAIT_UNTIL(condition)                                                                      \
     do {                                                                                           \
-        long give_up_ = folder_ms() + PATIENCE_MS;                                                 \
+        long give_up_ = folder_ms() + TIMEOUT_MS;                                                  \
         while (!(condition)) {                                                                     \
             assert_true(folder_ms() < give_up_);                                                   \
             turn();                                                                                \
@@ -174,7 +174,7 @@ TEST_IN(logs, what_is_there_is_never_written_over)
         struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
         say(file, i == 0 ? "first\n" : i == 1 ? "second\n" : "third\n");
         stream_close(file);
-        log_writer_free(w, PATIENCE_MS);
+        log_writer_free(w, TIMEOUT_MS);
     }
     assert_string_equal(text_of("mnist/run-2/epoch-1/rank-0.stdout"), "first\n");
     assert_string_equal(text_of("mnist/run-2/epoch-1/rank-0-2.stdout"), "second\n");
@@ -320,17 +320,17 @@ TEST_IN(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_count
     assert_in_range(printed, limit, limit + 3);
     long began = folder_ms();
     while (log_writer_is_behind(w)) { /* until trainers no longer wait */
-        assert_true(folder_ms() - began < PATIENCE_MS);
+        assert_true(folder_ms() - began < TIMEOUT_MS);
         turn();
     }
-    assert_true(folder_ms() - began >= LOG_PATIENCE_MS / 2);
+    assert_true(folder_ms() - began >= LOG_TIMEOUT_MS / 2);
     for (int i = 0; i < 100; i++, printed++) {
         print_long(file);
     }
     disk_hangs = false;
     say(file, "back\n");
     stream_close(file);
-    log_writer_free(w, PATIENCE_MS);
+    log_writer_free(w, TIMEOUT_MS);
     unsigned lost;
     unsigned written = long_lines_in("mnist/latest/rank-0.stdout", "back\n", &lost);
     assert_int_equal(written + lost, printed);
@@ -344,7 +344,7 @@ TEST_IN(logs, a_slow_disk_loses_nothing)
     struct output_stream *file = stream_open(w, 1, 0, STREAM_STDOUT);
     unsigned printed = 0;
     disk_delay_us = 50000;
-    for (long began = folder_ms(); folder_ms() - began < LOG_PATIENCE_MS * 3 / 2;) {
+    for (long began = folder_ms(); folder_ms() - began < LOG_TIMEOUT_MS * 3 / 2;) {
         if (log_writer_is_behind(w)) {
             turn();
         } else {
@@ -355,7 +355,7 @@ TEST_IN(logs, a_slow_disk_loses_nothing)
     disk_delay_us = 0;
     say(file, "end\n");
     stream_close(file);
-    log_writer_free(w, PATIENCE_MS);
+    log_writer_free(w, TIMEOUT_MS);
     unsigned lost;
     assert_int_equal(long_lines_in("mnist/latest/rank-0.stdout", "end\n", &lost), printed);
     assert_int_equal(lost, 0);
@@ -380,7 +380,7 @@ TEST_IN(logs, a_line_whose_beginning_was_lost_is_lost_as_a_whole)
     stream_close(file);
     stream_close(other);
     disk_hangs = false;
-    log_writer_free(w, PATIENCE_MS);
+    log_writer_free(w, TIMEOUT_MS);
     assert_string_equal(text_of("mnist/latest/rank-0.stdout"),
                         "tfe-agent: 1 lines were lost here\nnext\n");
 }
@@ -405,7 +405,7 @@ TEST_IN(logs, what_was_lost_last_is_counted_when_the_file_is_closed)
         stream_close(i == 0 ? file : other);
     }
     disk_hangs = false;
-    log_writer_free(w, PATIENCE_MS);
+    log_writer_free(w, TIMEOUT_MS);
     assert_string_equal(text_of("mnist/latest/rank-0.stdout"),
                         "tfe-agent: 3 lines were lost here\n");
 }
@@ -487,7 +487,7 @@ TEST_IN(logs, a_client_gets_each_line_once_from_file_and_ring)
     assert_int_equal(n_received, n_lines);
     stream_close(file);
     log_serve_free(serve);
-    log_writer_free(w, PATIENCE_MS);
+    log_writer_free(w, TIMEOUT_MS);
 }
 
 /* The oldest record is the end of a stream, which has no lines. */
@@ -514,7 +514,7 @@ TEST_IN(logs, a_client_gets_lines_since_a_time_from_the_file_though_the_ring_beg
     assert_int_equal(n_received, n_lines);
     stream_close(file);
     log_serve_free(serve);
-    log_writer_free(w, PATIENCE_MS);
+    log_writer_free(w, TIMEOUT_MS);
 }
 
 static unsigned times_in(const char *text, const char *word)
@@ -550,7 +550,7 @@ TEST_IN(logs, a_full_disk_is_reported_once_and_so_is_its_end)
         say(files[i], "good\n");
         stream_close(files[i]);
     }
-    log_writer_free(w, PATIENCE_MS);
+    log_writer_free(w, TIMEOUT_MS);
     assert_true(dup2(was, STDERR_FILENO) >= 0);
     close(was);
     close(log);
@@ -657,12 +657,12 @@ TEST_IN(logs, the_writer_removes_old_ones_when_it_starts)
     struct log_writer_options options = {
         .root = root, .keep_ms = 7u * 86400000u, .base = base, .ring = &ring, .job = &job};
     assert_int_equal(log_writer_new(&options, &w, &reason), 0);
-    long give_up = folder_ms() + PATIENCE_MS;
+    long give_up = folder_ms() + TIMEOUT_MS;
     while (access(folder_path(root, "mnist/run-1"), F_OK) == 0) {
         assert_true(folder_ms() < give_up);
         usleep(1000);
     }
-    log_writer_free(w, PATIENCE_MS);
+    log_writer_free(w, TIMEOUT_MS);
 }
 
 /* A trainer that prints nothing for longer than the retention time keeps its file. */
@@ -691,7 +691,7 @@ TEST_IN(logs, a_file_in_use_is_never_old)
     assert_string_equal(text_of("mnist/latest/rank-0.stdout"), "one\n");
     stream_close(silent);
     stream_close(other);
-    log_writer_free(w, PATIENCE_MS);
+    log_writer_free(w, TIMEOUT_MS);
 }
 
 int main(void)

@@ -70,14 +70,14 @@ static char *written(void (*put)(FILE *out, const void *row), const void *row)
 TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
 {
     struct node_record row = a_node();
-    row.node.memory = (struct msg_memory){.bytes = 64, .has_kept = true, .epoch = 2, .step = 0};
+    row.node.memory = (struct msg_memory){.bytes = 64, .has_snapshot = true, .epoch = 2, .step = 0};
     assert_json(
         &schema_node_of_job, &row,
         "{\"job\":\"j\",\"node\":\"n1\",\"name\":\"host-a\",\"state\":\"member\",\"rank\":3,"
         "\"place\":null,"
         "\"address\":\"10.0.0.5:4711\",\"pid\":12,\"guard_pid\":13,\"trainer_pids\":[7,8],"
-        "\"standby_pids\":[],\"waits\":null,\"memory_bytes\":64,\"kept_epoch\":2,"
-        "\"kept_step\":0" NOTHING_REPORTED "}");
+        "\"standby_pids\":[],\"waits\":null,\"memory_bytes\":64,\"snapshot_epoch\":2,"
+        "\"snapshot_step\":0" NOTHING_REPORTED "}");
     row.node =
         (struct msg_status_node){.node = "n1", .name = "", .role = ROLE_PREPARING, .rank = 9};
     assert_json(
@@ -85,8 +85,8 @@ TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
         "{\"node\":\"n1\",\"name\":\"\",\"state\":\"preparing\",\"rank\":null,\"place\":null,"
         "\"address\":null,"
         "\"pid\":0,\"guard_pid\":0,\"trainer_pids\":[],\"standby_pids\":[],\"waits\":null,\"memory_"
-        "bytes\":0,\"kept_epoch\":null,"
-        "\"kept_step\":null" NOTHING_REPORTED "}");
+        "bytes\":0,\"snapshot_epoch\":null,"
+        "\"snapshot_step\":null" NOTHING_REPORTED "}");
 }
 
 TEST(rows, have_addresses_of_ipv6_in_brackets)
@@ -174,8 +174,8 @@ TEST(rows, that_are_kept_own_all_that_they_say)
                 "{\"node\":\"n1\",\"name\":\"host-a\",\"state\":\"member\",\"rank\":3,\"place\":"
                 "null,\"address\":"
                 "\"10.0.0.5:4711\",\"pid\":12,\"guard_pid\":13,\"trainer_pids\":[7,8],"
-                "\"standby_pids\":[],\"waits\":null,\"memory_bytes\":0,\"kept_epoch\":null,"
-                "\"kept_step\":null" NOTHING_REPORTED "}");
+                "\"standby_pids\":[],\"waits\":null,\"memory_bytes\":0,\"snapshot_epoch\":null,"
+                "\"snapshot_step\":null" NOTHING_REPORTED "}");
     record_list_done(&list);
     assert_int_equal(list.n, 0);
 }

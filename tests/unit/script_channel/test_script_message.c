@@ -54,7 +54,7 @@ TEST(script_message, kept_carries_the_step_that_is_whole)
 {
     struct script_message m;
     assert_int_equal(read_text("{\"type\":\"kept\",\"epoch\":1,\"rank\":0,\"step\":5}", &m), 0);
-    assert_int_equal(m.type, SCRIPT_KEPT);
+    assert_int_equal(m.type, SCRIPT_SNAPSHOT);
     assert_int_equal(m.step, 5);
     assert_int_equal(m.answers, 0);
     assert_int_equal(

@@ -340,9 +340,9 @@ TEST_IN(scripts, what_memory_keeps_is_told_over_all_places_and_epochs)
     TURN_UNTIL(stage.base, stage.news[0].has_from);
     assert_int_equal(stage.news[0].from_step, 7);
     assert_int_equal(stage.news[0].memory.bytes, 4096);
-    assert_false(stage.news[0].memory.has_kept);
+    assert_false(stage.news[0].memory.has_snapshot);
     say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":8}");
-    TURN_UNTIL(stage.base, stage.news[0].memory.has_kept);
+    TURN_UNTIL(stage.base, stage.news[0].memory.has_snapshot);
     assert_int_equal(stage.news[0].memory.epoch, 5);
     assert_int_equal(stage.news[0].memory.step, 8);
     say(fd,
@@ -351,7 +351,7 @@ TEST_IN(scripts, what_memory_keeps_is_told_over_all_places_and_epochs)
     scripts_save(stage.scripts, EPOCH, 2, TFE_MONO_NEVER, true);
     assert_non_null(strstr(heard(fd), "\"number\":2"));
     say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":8,\"answers\":2}");
-    TURN_UNTIL(stage.base, stage.news[0].kept_answers == 2);
+    TURN_UNTIL(stage.base, stage.news[0].snapshot_answers == 2);
     assert_int_equal(stage.news[0].memory.step, 8);
     assert_int_equal(stage.news[0].answers, 0);
     assert_int_equal(scripts_stop(stage.scripts, EPOCH, 5000, true, &(uint64_t){0}), 1);
@@ -359,15 +359,15 @@ TEST_IN(scripts, what_memory_keeps_is_told_over_all_places_and_epochs)
     close(fd);
 
     fd = next_trainer(78);
-    assert_true(stage.news[0].memory.has_kept);
-    assert_int_equal(stage.news[0].kept_answers, 0);
+    assert_true(stage.news[0].memory.has_snapshot);
+    assert_int_equal(stage.news[0].snapshot_answers, 0);
     assert_false(stage.news[0].has_from);
     assert_int_equal(stage.news[0].memory.step, 8);
     close(ask_memory(fd, 8192, text)); /* the contents of the smaller one are lost */
     say(fd, "{\"type\":\"progress\",\"epoch\":5,\"rank\":4,\"step\":7,\"restored\":true,"
             "\"seen\":true}");
     TURN_UNTIL(stage.base, stage.news[0].memory.bytes == 8192);
-    assert_false(stage.news[0].memory.has_kept);
+    assert_false(stage.news[0].memory.has_snapshot);
     assert_false(stage.news[0].has_from); /* a hook cannot know which model it is */
 }
 

@@ -16,7 +16,7 @@ TEST_IN(scripts, nothing_that_was_told_in_one_epoch_is_told_of_the_next)
     say_step(fd, 10);
     assert_int_equal(stage.news[0].saves, 1);
     assert_int_equal(stage.news[0].answers, 3);
-    assert_int_equal(stage.news[0].kept_answers, 3);
+    assert_int_equal(stage.news[0].snapshot_answers, 3);
     assert_int_equal(access(address_of(77).sun_path, F_OK), 0);
     scripts_end(stage.scripts);
     assert_int_equal(access(address_of(77).sun_path, F_OK), -1);
@@ -29,7 +29,7 @@ TEST_IN(scripts, nothing_that_was_told_in_one_epoch_is_told_of_the_next)
     assert_int_equal(stage.news[0].saved_step, 0);
     assert_int_equal(stage.news[0].saves, 0);
     assert_int_equal(stage.news[0].answers, 0);
-    assert_int_equal(stage.news[0].kept_answers, 0);
+    assert_int_equal(stage.news[0].snapshot_answers, 0);
     /* The script does not report its saves, so observed ones count. */
     say(fd, "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"seen\":true,\"step\":2}");
     say_step(fd, 3);
@@ -70,7 +70,7 @@ TEST_IN(scripts, words_that_come_late_take_nothing_back)
     }
     say_step(fd, 5);
     assert_int_equal(stage.news[0].answers, 4);
-    assert_int_equal(stage.news[0].kept_answers, 4);
+    assert_int_equal(stage.news[0].snapshot_answers, 4);
     /* An observed step is lower than a reported one. */
     say(fd, "{\"type\":\"progress\",\"epoch\":5,\"rank\":4,\"step\":900,\"seen\":true}");
     say(fd, "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"step\":6}");
@@ -94,7 +94,7 @@ TEST_IN(scripts, a_state_is_kept_only_in_memory_that_was_lent)
     int fd = next_trainer(77);
     say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":9}");
     say_step(fd, 1);
-    assert_false(stage.news[0].memory.has_kept);
+    assert_false(stage.news[0].memory.has_snapshot);
 }
 
 /* The newest save counts, whichever trainer of the node made it. */

@@ -192,7 +192,7 @@ static void on_node_message(struct side *side, const struct tfe_msg *msg)
         const struct msg_release *r = &msg->u.release;
         add("%u:release %u %ums %s%s%s; ", i,
             (unsigned)(r->assignment > first ? r->assignment - first : r->assignment),
-            (unsigned)r->within_ms, r->says, r->over ? " OVER" : "",
+            (unsigned)r->within_ms, r->message, r->over ? " OVER" : "",
             r->out != OUT_NOT ? " OUT" : "");
     } else if (msg->type == MSG_REFUSED) {
         add("%u:refused %s; ", i, msg->u.refused.sentence);
@@ -242,10 +242,10 @@ void node_sends(unsigned i, struct tfe_msg msg)
 
 void node_freed(unsigned i, uint64_t assignment, uint32_t code)
 {
-    node_sends(
-        i, (struct tfe_msg){
-               .type = MSG_FREED,
-               .u.freed = {.assignment = first + assignment, .code = code, .says = "it said so"}});
+    node_sends(i, (struct tfe_msg){.type = MSG_FREED,
+                                   .u.freed = {.assignment = first + assignment,
+                                               .code = code,
+                                               .message = "it said so"}});
 }
 
 struct pool_node *node_of(unsigned i)
@@ -377,7 +377,7 @@ const char *condition_of(const char *job)
 {
     static char text[640];
     const struct pool_condition *c = &job_of(job)->conditions[row_of(job).state];
-    (void)snprintf(text, sizeof text, "%s %s", c->reason, c->says);
+    (void)snprintf(text, sizeof text, "%s %s", c->reason, c->message);
     return text;
 }
 

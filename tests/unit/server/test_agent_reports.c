@@ -95,10 +95,10 @@ static void saves(uint32_t session, uint32_t n, uint64_t step)
 static const char *newest_event(void)
 {
     const uint64_t newest = events_newest(events);
-    const char *says =
-        newest > 0 && newest != seen ? events_next(events, NULL, newest - 1)->says : "";
+    const char *message =
+        newest > 0 && newest != seen ? events_next(events, NULL, newest - 1)->message : "";
     seen = newest;
-    return says;
+    return message;
 }
 
 static struct msg_status_job shown(void)

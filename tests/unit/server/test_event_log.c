@@ -38,9 +38,9 @@ static int end(void **state)
 
 #define FIXTURE begin, end
 
-static void add(const char *job, const char *says)
+static void add(const char *job, const char *message)
 {
-    events_add(e, &(struct msg_event_row){.kind = "k", .job = job, .says = says});
+    events_add(e, &(struct msg_event_row){.kind = "k", .job = job, .message = message});
 }
 
 /* Adds n events, far enough apart in time that none is suppressed. */
@@ -66,10 +66,10 @@ TEST_IN(events, have_numbers_that_go_up_by_one_and_the_run_that_the_core_knows)
     add("b", "third");
     assert_int_equal(events_newest(e), 3);
     assert_int_equal(events_next(e, NULL, 0)->run, 1);
-    assert_string_equal(events_next(e, NULL, 0)->says, "first");
+    assert_string_equal(events_next(e, NULL, 0)->message, "first");
     assert_string_equal(events_next(e, NULL, 1)->job, "");
     assert_int_equal(events_next(e, NULL, 2)->run, 0);
-    events_add(e, &(struct msg_event_row){.kind = "k", .job = "j", .run = 3, .says = ""});
+    events_add(e, &(struct msg_event_row){.kind = "k", .job = "j", .run = 3, .message = ""});
     assert_int_equal(events_next(e, NULL, 3)->run, 3); /* an event of an earlier run */
 }
 
@@ -127,11 +127,11 @@ TEST_IN(events, of_one_kind_and_job_at_once_some_are_left_out_and_counted)
     }
     assert_int_equal(events_newest(e), AT_ONCE);
     add("b", "another job's"); /* the event is reported and counts the suppressed ones */
-    assert_string_equal(events_next(e, NULL, AT_ONCE)->says,
+    assert_string_equal(events_next(e, NULL, AT_ONCE)->message,
                         "another job's (and 3 more, not shown)");
     fake_clock_pass(NULL, 2000);
     add("a", "it came");
-    assert_string_equal(events_next(e, NULL, AT_ONCE + 1)->says, "it came");
+    assert_string_equal(events_next(e, NULL, AT_ONCE + 1)->message, "it came");
 }
 
 TEST_IN(events, of_all_kinds_and_jobs_together_there_is_a_bound_that_time_lifts)

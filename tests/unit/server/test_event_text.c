@@ -28,13 +28,13 @@ static int end(void **state)
 #define FIXTURE make, end
 
 /* Asserts kind, level and text of the newest event. */
-static void check(const char *kind, enum tfe_event_level level, const char *says)
+static void check(const char *kind, enum tfe_event_level level, const char *message)
 {
     const struct msg_event_row *row = events_next(events, NULL, events_newest(events) - 1);
     assert_non_null(row);
     assert_string_equal(row->kind, kind);
     assert_int_equal(row->level, level);
-    assert_string_equal(row->says, says);
+    assert_string_equal(row->message, message);
 }
 
 static struct rdzv_trace of_ann(enum rdzv_trace_kind kind, uint64_t number, const char *text)
@@ -56,7 +56,7 @@ TEST_IN(event, of_each_trace_is_one_plain_sentence)
         const char *text;
         const char *kind;
         enum tfe_event_level level;
-        const char *says;
+        const char *message;
     } all[] = {
         {TRACE_NODE_JOINED, 0, "ann", "node_joined", EVENT_INFO, "ann has joined"},
         {TRACE_NODE_BACK, 0, NULL, "node_back", EVENT_INFO, "ann is connected again"},
@@ -123,7 +123,7 @@ TEST_IN(event, of_each_trace_is_one_plain_sentence)
         const uint64_t before = events_newest(events);
         event_of_trace(events, &trace);
         assert_int_equal(events_newest(events), before + 1);
-        check(all[i].kind, all[i].level, all[i].says);
+        check(all[i].kind, all[i].level, all[i].message);
     }
 }
 

@@ -32,19 +32,19 @@ static void dump_node(FILE *f, const struct node *n)
     DUMP_U(c, number), DUMP_U(c, visit), DUMP_U(c, sent_spread_ms);
     const struct slot *s = &n->slot;
     DUMP_U(s, index), DUMP_U(s, is_accounted), DUMP_U(s, is_started), DUMP_U(s, is_listening);
-    DUMP_U(s, is_dead), DUMP_U(s, is_taken_over), DUMP_T(s, taken_fence_end);
+    DUMP_U(s, is_dead), DUMP_U(s, is_taken_over), DUMP_T(s, previous_fence_end);
     DUMP_U(s, start_visit), DUMP_U(s, n_void_starts), DUMP_U(s, has_reported), DUMP_U(s, listens);
-    DUMP_U(s, kept_answers), DUMP_U(s, save_sent), DUMP_U(n, ready.memory.bytes);
+    DUMP_U(s, snapshot_answers), DUMP_U(s, save_sent), DUMP_U(n, ready.memory.bytes);
     DUMP_U(n, ready.memory.epoch), DUMP_U(n, ready.memory.step);
     const struct notice *x = &n->notice;
     DUMP_U(x, kind), DUMP_U(x, is_leaving), DUMP_U(x, is_drained), DUMP_T(x, deadline);
     const struct probing *p = &n->probing;
     dump_timer(f, "probe", &p->timer);
-    DUMP_U(p, id), DUMP_U(p, n_asked), DUMP_U(p, n_answered), DUMP_T(p, until);
+    DUMP_U(p, id), DUMP_U(p, n_probers), DUMP_U(p, n_answered), DUMP_T(p, until);
     DUMP_U(p, tried_epoch), DUMP_U(p, succeeded), DUMP_U(p, contradicted), DUMP_U(p, n_verifiers);
     DUMP_T(p, failing_since), DUMP_T(p, suspect_since);
     DUMP_U(p, answering_epoch), DUMP_U(p, is_released), DUMP_T(p, released_until);
-    DUMP_U(p, is_mute), DUMP_U(p, n_probing), DUMP_U(p, silent_epoch);
+    DUMP_U(p, is_unresponsive), DUMP_U(p, n_probing), DUMP_U(p, silent_epoch);
     dump_timer(f, "quarantine", &n->quarantine.timer);
     DUMP_U(n, quarantine.is_proven), DUMP_U(n, quarantine.wait_ms);
     const struct report *r = &n->report;
@@ -69,7 +69,7 @@ static void dump_epoch(FILE *f, const struct job *j)
     }
     const struct progress *t = &j->progress;
     DUMP_U(t, step), DUMP_U(t, saves), DUMP_U(t, answers), DUMP_U(t, n_listen);
-    DUMP_U(t, has_kept), DUMP_U(t, kept_step), DUMP_U(t, has_from);
+    DUMP_U(t, has_snapshot), DUMP_U(t, snapshot_step), DUMP_U(t, has_from);
 }
 
 static void dump_parts(FILE *f, const struct job *j)
@@ -84,7 +84,7 @@ static void dump_parts(FILE *f, const struct job *j)
     DUMP("\n  plan");
     DUMP_U(p, number), DUMP_U(p, switch_ms), DUMP_U(p, save_ms), DUMP_T(p, newcomer_at);
     DUMP_U(p, n_leaving), DUMP_T(p, leave_by), DUMP_U(p, n_hinted), DUMP_U(p, is_waiting);
-    DUMP_U(p, asked), DUMP_T(p, asked_until), DUMP_U(j, ledger.current);
+    DUMP_U(p, first_save), DUMP_T(p, save_deadline), DUMP_U(j, ledger.current);
     const struct budget *b = &j->budget;
     DUMP("\n  budget");
     DUMP_U(b, used), DUMP_U(b, has_progressed), DUMP_U(b, epoch), DUMP_U(b, is_settled);

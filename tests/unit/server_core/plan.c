@@ -35,8 +35,8 @@ void keeps(struct world *w, uint32_t session, uint64_t epoch, uint64_t step, uin
               .has_step = true,
               .step = step,
               .listens = true,
-              .kept_answers = answers,
-              .memory = {.bytes = 1, .has_kept = true, .epoch = epoch, .step = step}});
+              .snapshot_answers = answers,
+              .memory = {.bytes = 1, .has_snapshot = true, .epoch = epoch, .step = step}});
 }
 
 void noticed(struct world *w, uint32_t session, enum tfe_notice kind, uint32_t within_ms)

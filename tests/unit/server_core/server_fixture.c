@@ -62,7 +62,8 @@ static void put_msg(struct world *w, const struct tfe_msg *msg)
         put(w, " %s run=%u ttl=%u fence=%u renew=%u spread=%u grace=%u%s%s", msg->u.welcome.node,
             msg->u.welcome.run, msg->u.welcome.ttl_ms, msg->u.welcome.fence_ms,
             msg->u.welcome.renew_ms, msg->u.welcome.spread_ms, msg->u.welcome.stop_grace_ms,
-            msg->u.welcome.says ? " " : "", msg->u.welcome.says ? msg->u.welcome.says : "");
+            msg->u.welcome.message ? " " : "",
+            msg->u.welcome.message ? msg->u.welcome.message : "");
         break;
     case MSG_RENEWED:
         put(w, " %llu ttl=%u fence=%u", (unsigned long long)msg->u.renewed.number,

@@ -10,7 +10,7 @@ static void newcomer(struct world *w, uint32_t session, uint64_t epoch)
 }
 
 /* All members' memory keeps the state after this step; so many are done. */
-static void kept(struct world *w, uint64_t epoch, uint64_t kept_step, uint64_t step)
+static void kept(struct world *w, uint64_t epoch, uint64_t snapshot_step, uint64_t step)
 {
     tells(w, 0,
           (struct msg_progress){
@@ -18,7 +18,7 @@ static void kept(struct world *w, uint64_t epoch, uint64_t kept_step, uint64_t s
               .has_step = true,
               .step = step,
               .listens = true,
-              .memory = {.bytes = 1, .has_kept = true, .epoch = epoch, .step = kept_step}});
+              .memory = {.bytes = 1, .has_snapshot = true, .epoch = epoch, .step = snapshot_step}});
 }
 
 TEST(growth, counts_the_work_since_the_newest_safe_step)

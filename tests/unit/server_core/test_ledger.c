@@ -35,10 +35,10 @@ TEST(ledger, of_a_planned_switch_tells_each_phase_and_what_was_lost)
     world_free(w);
 }
 
-static void kept(struct world *w, uint32_t session, uint64_t step, uint64_t kept_step)
+static void kept(struct world *w, uint32_t session, uint64_t step, uint64_t snapshot_step)
 {
     w->memory[session] =
-        (struct msg_memory){.bytes = 1, .has_kept = true, .epoch = 1, .step = kept_step};
+        (struct msg_memory){.bytes = 1, .has_snapshot = true, .epoch = 1, .step = snapshot_step};
     tells(w, session,
           (struct msg_progress){.epoch = 1,
                                 .has_step = true,

@@ -6,8 +6,8 @@ TEST(rank, of_a_lost_leader_goes_to_the_node_whose_memory_keeps_the_newest_state
     struct world *w = a_world(1, 4);
     come(w, 4);
     goodbye(w, 0);
-    w->memory[2] = (struct msg_memory){.has_kept = true, .epoch = 1, .step = 5};
-    w->memory[3] = (struct msg_memory){.has_kept = true, .epoch = 2}; /* which cannot be */
+    w->memory[2] = (struct msg_memory){.has_snapshot = true, .epoch = 1, .step = 5};
+    w->memory[3] = (struct msg_memory){.has_snapshot = true, .epoch = 2}; /* which cannot be */
     for (uint32_t i = 1; i < 4; i++) {
         stopped_and_ready(w, i, 1);
     }

@@ -48,7 +48,8 @@ TEST(events, are_read_by_number_by_job_and_from_the_end_and_no_more_are_kept_tha
 {
     struct store *store = fresh();
     struct tfe_reason reason;
-    struct msg_event_row row = {.kind = "joined", .node = "n", .name = "", .says = "it has joined"};
+    struct msg_event_row row = {
+        .kind = "joined", .node = "n", .name = "", .message = "it has joined"};
     assert_int_equal(store_begin(store, &reason), 0);
     for (uint64_t number = 1; number <= 30; number++) {
         row.number = number * 10;
