@@ -247,7 +247,7 @@ static int parse_label(void *labels, const char *value, struct tfe_reason *reaso
 
 /* Parses a number of bytes with optional K, M or G (powers of 1024). Returns false if it is
  * malformed or exceeds most. */
-static bool read_size(const char *value, uint64_t most, uint64_t *ret)
+static bool read_size(const char *value, uint64_t max, uint64_t *ret)
 {
     static const char units[] = "KMG";
     char *end;
@@ -255,7 +255,7 @@ static bool read_size(const char *value, uint64_t most, uint64_t *ret)
     unsigned long long bytes = strtoull(value, &end, 10);
     const char *unit = *end && !end[1] ? strchr(units, *end) : NULL;
     unsigned shift = unit ? (unsigned)(unit - units + 1) * 10 : 0;
-    if (value[0] < '0' || value[0] > '9' || errno || (*end && !unit) || bytes > most >> shift) {
+    if (value[0] < '0' || value[0] > '9' || errno || (*end && !unit) || bytes > max >> shift) {
         return false;
     }
     *ret = bytes << shift;
@@ -289,15 +289,15 @@ static int parse_state_memory(void *limit, const char *value, struct tfe_reason 
 }
 
 /* Options of the job, from the table in job_spec.h. */
-#define SPEC_DEFAULT_WISH(text) NULL
+#define SPEC_DEFAULT_OPTIONAL(text) NULL
 #define SPEC_DEFAULT_SAME(text) text
 #define SPEC_DEFAULT_FIRST(text) text
-#define SPEC_HELP_WISH(text, help) help " (default: the server's, " text ")"
+#define SPEC_HELP_OPTIONAL(text, help) help " (default: the server's, " text ")"
 #define SPEC_HELP_SAME(text, help) help
 #define SPEC_HELP_FIRST(text, help) help
-#define SPEC_ROW(name, type, kind, who, least, most, setting, tag, text, option, argument, help)   \
+#define SPEC_ROW(name, type, kind, who, min, max, setting, tag, text, option, argument, help)      \
     OPTION_ROW(OPTION_OF_##kind, option, argument, SPEC_DEFAULT_##who(text),                       \
-               SPEC_HELP_##who(text, help), OPTION_RANGE(agent.spec.name, least, most)),
+               SPEC_HELP_##who(text, help), OPTION_RANGE(agent.spec.name, min, max)),
 
 #define IGNORED(name_, argument_, letter_)                                                         \
     {                                                                                              \

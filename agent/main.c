@@ -164,7 +164,7 @@ static int find_server(const struct agent_settings *settings, struct standalone 
         return rc ? rc : standalone_find(standalone, ret, reason);
     }
     const bool is_of_pool = settings->handover; /* the agent's token is in TFE_TOKEN */
-    struct join_config wish = {
+    struct join_config config = {
         .endpoint = settings->endpoint,
         .token = is_of_pool ? NULL : settings->token,
         .token_file = is_of_pool ? NULL : settings->token_file,
@@ -172,7 +172,7 @@ static int find_server(const struct agent_settings *settings, struct standalone 
         .roles = {PRINCIPAL_AGENT},
         .n_roles = 1,
     };
-    return join_find(&wish, ret, reason);
+    return join_find(&config, ret, reason);
 }
 
 /* Returns the exit code if no server was found. */

@@ -225,12 +225,12 @@ int standalone_start(struct standalone *s, struct tfe_reason *reason)
 
 int standalone_find(const struct standalone *s, struct join_info *ret, struct tfe_reason *reason)
 {
-    struct join_config wish = {.endpoint = s->endpoint,
-                               .token_file = s->token_file,
-                               .state_dir = s->state_dir,
-                               .roles = {PRINCIPAL_AGENT},
-                               .n_roles = 1};
-    return join_find(&wish, ret, reason);
+    struct join_config config = {.endpoint = s->endpoint,
+                                 .token_file = s->token_file,
+                                 .state_dir = s->state_dir,
+                                 .roles = {PRINCIPAL_AGENT},
+                                 .n_roles = 1};
+    return join_find(&config, ret, reason);
 }
 
 /* --- restart --- */

@@ -223,13 +223,13 @@ int main(int argc, char **argv)
     struct load load = {.params = {.version_min = PROTOCOL_VERSION,
                                    .version_max = PROTOCOL_VERSION,
                                    .boot_nonce = 1}};
-    struct join_config wish = {.roles = {PRINCIPAL_AGENT}, .n_roles = 1};
+    struct join_config config = {.roles = {PRINCIPAL_AGENT}, .n_roles = 1};
     struct tfe_reason reason;
     uint32_t first = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
         const uint32_t number = (uint32_t)strtoul(argv[i + 1], NULL, 10);
         if (strcmp(argv[i], "--state-dir") == 0) {
-            wish.state_dir = argv[i + 1];
+            config.state_dir = argv[i + 1];
         } else if (strcmp(argv[i], "--first") == 0) {
             first = number;
         } else if (strcmp(argv[i], "--nodes") == 0) {
@@ -242,7 +242,7 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     machine_raise_files();
     log_init("tfe-bench-bundle", LOG_ERROR_, LOG_AUTO);
-    if (sodium_init() < 0 || join_find(&wish, &load.info, &reason) != 0) {
+    if (sodium_init() < 0 || join_find(&config, &load.info, &reason) != 0) {
         die(reason.text);
     }
     load.base = event_base_new();

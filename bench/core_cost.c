@@ -20,7 +20,7 @@
 #include "bench/machine.h"
 #include "common/base/mem.h"
 #include "server/core/rdzv.h"
-#include "tests/wishes.h"
+#include "tests/job_options.h"
 
 static unsigned long long allocations;
 static unsigned long long held;
@@ -70,7 +70,7 @@ static int join_all(uint32_t leases)
                                     .u.join = {.job = job,
                                                .node = node,
                                                .node_name = node,
-                                               .spec = no_wishes(job_max + 1, job_max + 1, 1)}};
+                                               .spec = job_of_size(job_max + 1, job_max + 1, 1)}};
         const int rc = step((struct rdzv_event){.type = RDZV_MESSAGE, .session = i, .msg = &msg});
         if (rc) {
             return rc;
@@ -255,7 +255,7 @@ static int join_jobs(uint32_t nodes, uint32_t per_job)
                                     .u.join = {.job = job,
                                                .node = node,
                                                .node_name = node,
-                                               .spec = no_wishes(per_job - 1, per_job, 1)}};
+                                               .spec = job_of_size(per_job - 1, per_job, 1)}};
         if (say(i, &msg)) {
             return 1;
         }
@@ -420,7 +420,7 @@ int main(int argc, char **argv)
     const uint32_t leases = (uint32_t)strtoul(argv[2], NULL, 10);
     const struct rdzv_config config = {.incarnation = 1,
                                        .ttl_ms = 10000,
-                                       .wishes = usual_wishes(),
+                                       .defaults = default_options(),
                                        .gather_max_ms = 30000,
                                        .probe_rate =
                                            UINT32_MAX, /* virtual time does not pass here */

@@ -16,7 +16,7 @@
 #include "common/credentials/node_secrets.h"
 #include "common/handshake/seal.h"
 #include "common/message/cluster_table.h"
-#include "tests/wishes.h"
+#include "tests/job_options.h"
 
 #define LATENCIES_MAX (1u << 20) /* latencies stored since the mark */
 #define TENTHS_MAX 6000          /* tenths of a second in the histogram of WELCOMEs */
@@ -366,7 +366,7 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
                                       .node = a->node.text,
                                       .node_secret = a->node_secret,
                                       .node_name = label,
-                                      .spec = no_wishes(config->min_nodes, config->max_nodes, 1),
+                                      .spec = job_of_size(config->min_nodes, config->max_nodes, 1),
                                       .highest_epoch = a->highest,
                                       .running_epoch = a->epoch}};
     join.u.join.spec.gather_ms = config->gather_ms;

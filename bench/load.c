@@ -209,7 +209,7 @@ static void listen_to_commands(struct load *load)
 
 int main(int argc, char **argv)
 {
-    struct join_config wish = {.roles = {PRINCIPAL_AGENT}, .n_roles = 1};
+    struct join_config join = {.roles = {PRINCIPAL_AGENT}, .n_roles = 1};
     struct fleet_config config = {.job = "bench",
                                   .n = 1,
                                   .min_nodes = 1,
@@ -223,7 +223,7 @@ int main(int argc, char **argv)
             continue;
         }
         if (strcmp(argv[i], "--state-dir") == 0) {
-            wish.state_dir = value;
+            join.state_dir = value;
         } else if (strcmp(argv[i], "--agents") == 0) {
             config.n = (uint32_t)strtoul(value, NULL, 10);
         } else if (strcmp(argv[i], "--nnodes") == 0) {
@@ -247,7 +247,7 @@ int main(int argc, char **argv)
     machine_raise_files();
     struct join_info info;
     struct tfe_reason reason = {.text = ""};
-    if (sodium_init() < 0 || join_find(&wish, &info, &reason)) {
+    if (sodium_init() < 0 || join_find(&join, &info, &reason)) {
         (void)fprintf(stderr, "tfe-bench-load: %s\n", reason.text);
         return 1;
     }

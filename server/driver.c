@@ -59,19 +59,19 @@ struct driver {
     struct event_base *base;
 };
 
-static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
+static void arm(struct driver *driver, struct tfe_mono now, int64_t min_ms)
 {
     int64_t ms = tfe_mono_sub(driver->deadline, now);
     if (tfe_mono_is_never(driver->deadline) || ms > CHECK_MS) {
         ms = CHECK_MS;
     }
-    if (ms < least_ms) {
-        ms = least_ms;
+    if (ms < min_ms) {
+        ms = min_ms;
     }
     const struct tfe_mono when = tfe_mono_add(now, ms);
     /* Most steps do not move the deadline. A pending timer whose time has passed was delayed by a
      * suspend. */
-    if (least_ms == 0 && tfe_mono_before(now, driver->fires) &&
+    if (min_ms == 0 && tfe_mono_before(now, driver->fires) &&
         !tfe_mono_before(when, driver->fires) && evtimer_pending(driver->timer, NULL)) {
         return; /* it fires early enough and is re-armed then */
     }

@@ -130,7 +130,7 @@ static void configure(struct server *server)
         .ttl_ms = s->ttl_ms,
         .fence_ms = s->fence_ms,
         .gather_max_ms = s->gather_max_ms,
-        .wishes = s->wishes,
+        .defaults = s->defaults,
         .renew_rate = s->renew_rate,
         .exit_grace_ms = s->exit_grace_ms,
         .probe_ms = s->probe_ms,
@@ -318,7 +318,7 @@ static int start_pool(struct server *server, struct store *store, struct tfe_rea
                                        .bundle_dir = server->state.bundle_dir,
                                        .incarnation = server->config.incarnation,
                                        .ttl_ms = server->config.ttl_ms,
-                                       .max_restarts = server->config.wishes.max_restarts,
+                                       .max_restarts = server->config.defaults.max_restarts,
                                        .shows_arguments = server->settings.shows_arguments};
     if (pool_new(&config, &server->pool) != 0) {
         reason_set(reason, "no memory for the pool");

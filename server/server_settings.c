@@ -57,12 +57,12 @@ static int parse_allow_address(void *settings, const char *value, struct tfe_rea
 }
 
 /* Defaults of jobs, from the table in job_spec.h. */
-#define SPEC_WISH(...) OPTION_ROW(__VA_ARGS__),
+#define SPEC_OPTIONAL(...) OPTION_ROW(__VA_ARGS__),
 #define SPEC_SAME(...)
 #define SPEC_FIRST(...)
-#define SPEC_ROW(name, type, kind, who, least, most, setting, tag, text, option, argument, help)   \
+#define SPEC_ROW(name, type, kind, who, min, max, setting, tag, text, option, argument, help)      \
     SPEC_##who(OPTION_OF_##kind, option, argument, text, help,                                     \
-               OPTION_RANGE(wishes.name, least, most))
+               OPTION_RANGE(defaults.name, min, max))
 
 static const struct option_spec specs[] = {
     OPTION_ROW(OPTION_NUMBER, "port", "PORT", "5556", "TCP port to listen on; 0 picks a free one",

@@ -22,7 +22,7 @@ struct settings {
     uint32_t ttl_ms;
     uint32_t fence_ms; /* 0: the rule in rdzv.h */
     uint32_t gather_max_ms;
-    struct job_spec wishes; /* defaults of a job whose agents set no value */
+    struct job_spec defaults; /* defaults of a job whose agents set no value */
     uint32_t renew_rate;
     uint32_t exit_grace_ms;
     uint32_t probe_ms;

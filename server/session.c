@@ -139,10 +139,10 @@ static const char *node_of(const struct session *s, bool is_pool, struct rdzv_no
 static bool is_node_limit_reached(const struct session *s, const char *node, bool is_pool)
 {
     const struct sessions *all = s->all;
-    const uint32_t most = token_uses(s->by->origin);
+    const uint32_t max = token_uses(s->by->origin);
     struct rdzv_node buf;
     uint32_t n = 0;
-    for (uint32_t i = 0; most > 0 && i < all->n_fresh; i++) {
+    for (uint32_t i = 0; max > 0 && i < all->n_fresh; i++) {
         const struct session *other = all->by_number[i];
         const char *of =
             other && other->phase == SESSION_OPEN &&
@@ -151,7 +151,7 @@ static bool is_node_limit_reached(const struct session *s, const char *node, boo
                 : NULL;
         n += of && strcmp(of, node) != 0;
     }
-    return most > 0 && n >= most;
+    return max > 0 && n >= max;
 }
 
 /* Returns true, with the refusal sent, if the node must not join. join is NULL for the pool. */

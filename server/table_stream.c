@@ -114,7 +114,7 @@ const uint8_t *table_chunks_get(const struct table_chunks *chunks, size_t i, siz
 /* --- streams --- */
 
 /* Chunks sent to one agent per turn: 80 KB, sealed in less than a millisecond. */
-#define CHUNKS_PER_TURN 8
+#define CHUNKS_PER_ITERATION 8
 struct table_stream {
     struct batch_slot pass;
     struct table_chunks *chunks;
@@ -165,7 +165,7 @@ int table_stream_go_on(struct table_stream *t)
     if (!batch_may_continue(&t->pass)) {
         return TFE_EMORE;
     }
-    for (int turn = 0; turn < CHUNKS_PER_TURN && t->next < count; turn++) {
+    for (int turn = 0; turn < CHUNKS_PER_ITERATION && t->next < count; turn++) {
         size_t n;
         const uint8_t *plain = table_chunks_get(t->chunks, t->next, &n);
         int rc = channel_send_encoded(ch, plain, n);

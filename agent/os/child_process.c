@@ -23,7 +23,7 @@
 /* Maximum length of a line; the rest of a longer one is discarded. */
 #define LINE_MAX_BYTES 512
 /* Maximum number of reads per turn of the event loop, so that endless output delays nothing. */
-#define READS_PER_TURN 16
+#define READS_PER_ITERATION 16
 
 extern char **environ;
 
@@ -125,7 +125,7 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 {
     struct child_process *c = ctx;
     char bytes[4096];
-    for (int i = 0; i < READS_PER_TURN; i++) {
+    for (int i = 0; i < READS_PER_ITERATION; i++) {
         const ssize_t n = read(c->out, bytes, sizeof bytes);
         if (n <= 0) {
             if (n == 0) {

@@ -14,7 +14,7 @@
 
 /* Maximum number of clients answered per event; the others wait for the next event. */
 #define BACKLOG 16
-#define ANSWERS_PER_TURN 16
+#define ANSWERS_PER_ITERATION 16
 
 struct responder {
     struct event_base *base;
@@ -33,7 +33,7 @@ size_t responder_line(const char *node, char ret[RESPONDER_LINE_MAX])
 static void on_connection(evutil_socket_t listener, short what, void *ctx)
 {
     const struct responder *r = ctx;
-    for (int i = 0; i < ANSWERS_PER_TURN; i++) {
+    for (int i = 0; i < ANSWERS_PER_ITERATION; i++) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             return; /* no connection is left, or the next event retries */

@@ -180,15 +180,15 @@ static size_t write_bytes(struct log_file *file, const char *bytes, size_t n,
 /* Returns how many bytes fit into the current file; the rest goes to the next one. */
 static size_t portion(const struct log_file *file, const char *bytes, size_t n)
 {
-    uint64_t room = file->max_bytes > file->size ? file->max_bytes - file->size : 0;
-    if (!file->max_bytes || n <= room) {
+    uint64_t space = file->max_bytes > file->size ? file->max_bytes - file->size : 0;
+    if (!file->max_bytes || n <= space) {
         return n;
     }
-    const char *end = memrchr(bytes, '\n', (size_t)room);
+    const char *end = memrchr(bytes, '\n', (size_t)space);
     if (end) {
         return (size_t)(end - bytes) + 1;
     }
-    return file->size ? 0 : room ? (size_t)room : n;
+    return file->size ? 0 : space ? (size_t)space : n;
 }
 
 /* Writes a note about lost lines in their place. Returns false if not even the

@@ -127,19 +127,19 @@ static int open_file(const struct log_reader *reader, const struct log_found *fi
 
 /* Returns the offset where the last *lines lines begin and counts them down; reads at
  * most TAIL_REACH bytes. */
-static off_t tail_of(int fd, off_t end, uint32_t *lines, char *room)
+static off_t tail_of(int fd, off_t end, uint32_t *lines, char *buf)
 {
     off_t at = end;
-    off_t least = end > TAIL_REACH ? end - TAIL_REACH : 0;
+    off_t min = end > TAIL_REACH ? end - TAIL_REACH : 0;
     bool is_last = true; /* the newline at the end of the file terminates the last line itself */
-    while (at > least && *lines > 0) {
-        size_t n = at - least > (off_t)LOG_READ_BYTES ? LOG_READ_BYTES : (size_t)(at - least);
-        ssize_t got = pread(fd, room, n, at - (off_t)n);
+    while (at > min && *lines > 0) {
+        size_t n = at - min > (off_t)LOG_READ_BYTES ? LOG_READ_BYTES : (size_t)(at - min);
+        ssize_t got = pread(fd, buf, n, at - (off_t)n);
         if (got != (ssize_t)n) {
             return at;
         }
         for (size_t i = n; i > 0; i--) {
-            if (room[i - 1] == '\n' && !is_last && --*lines == 0) {
+            if (buf[i - 1] == '\n' && !is_last && --*lines == 0) {
                 return at - (off_t)(n - i);
             }
             is_last = false;

@@ -533,11 +533,11 @@ static char *put_plain(char *at, const char *from, const char *end)
 }
 
 /* Writes a line and subtracts its length from *room. */
-static char *put_line(char *at, const char *line, size_t n, size_t *room)
+static char *put_line(char *at, const char *line, size_t n, size_t *space)
 {
     at = put_plain(at, line, line + n);
     *at++ = '\n';
-    *room -= n + 1;
+    *space -= n + 1;
     return at;
 }
 
@@ -553,16 +553,16 @@ static char *put_raised(const struct output *output, char *at, const char **star
         return at;
     }
     at = mempcpy(at, MSG_RAISED_HEAD "\n", sizeof MSG_RAISED_HEAD);
-    size_t room = MSG_TAIL_MAX - 1 - sizeof MSG_RAISED_HEAD;
-    bool is_there = raised->at >= from && behind - 1 <= room;
+    size_t space = MSG_TAIL_MAX - 1 - sizeof MSG_RAISED_HEAD;
+    bool is_there = raised->at >= from && behind - 1 <= space;
     if (raised->frame_n > 0 && (raised->frame_at < from || !is_there)) {
-        at = put_line(at, raised->frame, raised->frame_n, &room);
+        at = put_line(at, raised->frame, raised->frame_n, &space);
     }
     if (!is_there) {
-        at = put_line(at, raised->line, raised->n, &room);
+        at = put_line(at, raised->line, raised->n, &space);
     }
-    bool is_cut = (size_t)(end - *start) > room;
-    *start = is_cut ? end - room : *start;
+    bool is_cut = (size_t)(end - *start) > space;
+    *start = is_cut ? end - space : *start;
     /* Frames lie between the header and the exception; skip a partial first line. */
     const char *line = is_there ? end + 1 - behind : end;
     while (is_there ? *start != line && **start != ' ' : is_cut) {

@@ -188,7 +188,7 @@ void source_request(struct source_poll *poll, const char *path, const struct htt
     snprintf(url, sizeof url, "%s%s", s->place, path);
     struct http_request q = *question;
     q.url = url;
-    q.most = RESPONSE_MAX;
+    q.max = RESPONSE_MAX;
     if (!q.headers) {
         s->ops->header(s, line);
         q.headers = headers;
@@ -230,7 +230,7 @@ static bool read_time(const char *text, struct tfe_wall *ret)
     return false;
 }
 
-int source_deadline(const struct http_response *response, const char *text, uint32_t most_ms,
+int source_deadline(const struct http_response *response, const char *text, uint32_t max_ms,
                     struct tfe_mono *ret)
 {
     struct tfe_wall then;
@@ -244,7 +244,7 @@ int source_deadline(const struct http_response *response, const char *text, uint
     }
     int64_t lead = then.ms - now.ms;
     lead = lead < 0 ? 0 : lead;
-    *ret = tfe_mono_add(clock_mono(), lead < most_ms ? lead : most_ms);
+    *ret = tfe_mono_add(clock_mono(), lead < max_ms ? lead : max_ms);
     return 0;
 }
 

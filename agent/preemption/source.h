@@ -127,10 +127,10 @@ void source_request(struct source_poll *poll, const char *path, const struct htt
 /* Returns the deadline of a notice that names none. */
 struct tfe_mono source_grace(const struct source *s);
 /* Converts a time of the service ("2026-01-02T03:04:05Z" or "Fri, 02 Jan 2026 03:04:05 GMT") to
- * the monotonic clock, between now and most_ms from now. Uses the response's Date header as the
+ * the monotonic clock, between now and max_ms from now. Uses the response's Date header as the
  * current time if there is one, because the local wall clock may be wrong. Returns TFE_EINVAL
  * for a malformed time. */
-int source_deadline(const struct http_response *response, const char *text, uint32_t most_ms,
+int source_deadline(const struct http_response *response, const char *text, uint32_t max_ms,
                     struct tfe_mono *ret) TFE_MUST_CHECK;
 
 /* Copies n bytes of a name from a cloud. Returns false if it is empty, too long, or contains

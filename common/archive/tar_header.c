@@ -31,16 +31,16 @@ _Static_assert(sizeof(struct ustar) == TAR_BLOCK, "a block");
  * no split or cannot be split. */
 static size_t split_index(const char *name, size_t n)
 {
-    const size_t room = sizeof(((struct ustar *)0)->name);
-    const size_t most = sizeof(((struct ustar *)0)->prefix);
+    const size_t space = sizeof(((struct ustar *)0)->name);
+    const size_t max = sizeof(((struct ustar *)0)->prefix);
     size_t at = 1;
-    if (n <= room) {
+    if (n <= space) {
         return 0;
     }
-    while (at < n && (name[at] != '/' || n - at - 1 > room)) {
+    while (at < n && (name[at] != '/' || n - at - 1 > space)) {
         at++;
     }
-    return at < n && at <= most ? at : 0;
+    return at < n && at <= max ? at : 0;
 }
 
 bool tar_header_make(const struct tar_file *file, uint8_t ret[TAR_BLOCK])

@@ -4,7 +4,7 @@
 #include "common/base/limits.h"
 #include "common/channel/channel_private.h"
 
-static void on_turn(evutil_socket_t fd, short what, void *arg);
+static void on_iteration(evutil_socket_t fd, short what, void *arg);
 
 static void budget_arm(struct channel_budget *budget, struct event_base *base)
 {
@@ -12,12 +12,12 @@ static void budget_arm(struct channel_budget *budget, struct event_base *base)
     static const struct timeval next = {0};
     if (!budget->armed) {
         budget->base = base;
-        (void)evtimer_assign(&budget->turn, base, on_turn, budget);
+        (void)evtimer_assign(&budget->turn, base, on_iteration, budget);
         budget->armed = evtimer_add(&budget->turn, &next) == 0;
     }
 }
 
-static void on_turn(evutil_socket_t fd, short what, void *arg)
+static void on_iteration(evutil_socket_t fd, short what, void *arg)
 {
     struct channel_budget *budget = arg;
     budget->left = LIMIT_HANDSHAKES_PER_ITERATION;

@@ -71,11 +71,11 @@ void channel_flush(struct channel *ch)
 
 int channel_queue_raw(struct channel *ch, const uint8_t *bytes, size_t n)
 {
-    uint8_t *room = out_queue_reserve(&ch->out, n);
-    if (!room) {
+    uint8_t *space = out_queue_reserve(&ch->out, n);
+    if (!space) {
         return TFE_ENOMEM;
     }
-    memcpy(room, bytes, n);
+    memcpy(space, bytes, n);
     out_queue_add(&ch->out, n);
     channel_flush_later(ch);
     return 0;
@@ -112,12 +112,12 @@ int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n)
          * follows. */
         return 0;
     }
-    uint8_t *room = out_queue_reserve(&ch->out, sealed_n);
-    if (!room) {
+    uint8_t *space = out_queue_reserve(&ch->out, sealed_n);
+    if (!space) {
         return TFE_ENOMEM;
     }
     size_t frame_n = 0;
-    int rc = seal_frame(&ch->seal.tx, plain, n, room, sealed_n, &frame_n);
+    int rc = seal_frame(&ch->seal.tx, plain, n, space, sealed_n, &frame_n);
     if (rc) {
         return rc;
     }

@@ -25,7 +25,7 @@ struct http_call {
     struct evhttp_connection *connection;
     struct resolve *resolve;
     struct event *end; /* runs at the deadline, or at once if the request has ended */
-    size_t most;
+    size_t max;
     bool is_over;      /* there is a response or an error */
     const char *error; /* what failed; NULL: nothing did */
     http_fn *done;
@@ -112,7 +112,7 @@ static void send_to(struct http_call *call, const struct resolve_addresses *to)
         return;
     }
     evhttp_connection_set_max_headers_size(call->connection, HEADERS_MAX);
-    evhttp_connection_set_max_body_size(call->connection, (ev_ssize_t)call->most);
+    evhttp_connection_set_max_body_size(call->connection, (ev_ssize_t)call->max);
     evhttp_request_set_error_cb(call->request, on_failed);
     struct evhttp_request *request = call->request;
     call->request = NULL;
@@ -221,7 +221,7 @@ int http_call(struct event_base *base, const struct http_request *request, http_
     const bool is_post = strcmp(request->method, "POST") == 0;
     call->base = base;
     call->method = is_put ? EVHTTP_REQ_PUT : is_post ? EVHTTP_REQ_POST : EVHTTP_REQ_GET;
-    call->most = request->most;
+    call->max = request->max;
     call->done = done;
     call->ctx = ctx;
     call->url = evhttp_uri_parse(request->url);

@@ -20,7 +20,7 @@ struct http_request {
     const char *type;           /* Content-Type of the body */
     const char *body;           /* NULL: no body */
     size_t body_n;
-    size_t most;        /* limit for the body of the response, in bytes */
+    size_t max;         /* limit for the body of the response, in bytes */
     uint32_t within_ms; /* limit from now to the last byte of the response */
 };
 

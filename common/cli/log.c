@@ -25,12 +25,12 @@
 /* The process's log. The settings are written before a second thread starts. */
 static struct {
     const char *program;
-    enum log_level least;
+    enum log_level min;
     enum log_format format; /* actual format, never LOG_AUTO */
     bool has_colour;
     atomic_uint_fast64_t dropped; /* lines dropped since the last line that was written */
     atomic_bool torn; /* the last line was written in part, so the next one begins with a newline */
-} log_state = {.program = "tfe", .least = LOG_INFO_, .format = LOG_LOGFMT};
+} log_state = {.program = "tfe", .min = LOG_INFO_, .format = LOG_LOGFMT};
 
 const char *const log_levels[] = {[LOG_DEBUG_] = "debug",
                                   [LOG_INFO_] = "info",
@@ -51,10 +51,10 @@ struct log_text {
     bool cut; /* some field did not fit; only the end of the line may be added */
 };
 
-void log_init(const char *program, enum log_level least, enum log_format format)
+void log_init(const char *program, enum log_level min, enum log_format format)
 {
     log_state.program = program;
-    log_state.least = least;
+    log_state.min = min;
     bool is_terminal = isatty(STDERR_FILENO);
     if (format == LOG_AUTO) {
         format = is_terminal ? LOG_PRETTY : LOG_LOGFMT;
@@ -353,7 +353,7 @@ static void plain_line(struct log_text *t, enum log_level level, const char *eve
 
 void log_line(enum log_level level, const char *event, const struct log_field *fields, unsigned n)
 {
-    if (level < log_state.least) {
+    if (level < log_state.min) {
         return;
     }
     const int saved = errno;

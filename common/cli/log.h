@@ -16,7 +16,7 @@ extern const char *const log_levels[], *const log_formats[];
 
 /* Configures the log. program is a static string that is retained. Call before a second thread
  * starts. Defaults: "tfe", info, logfmt. */
-void log_init(const char *program, enum log_level least, enum log_format format);
+void log_init(const char *program, enum log_level min, enum log_format format);
 
 /* One field of a log line. Use the typed macros below to create it. */
 struct log_field {

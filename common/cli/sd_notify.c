@@ -28,7 +28,7 @@ void sd_notify_send(const char *word)
     }
 }
 
-static void on_turn(evutil_socket_t fd, short what, void *ctx)
+static void on_iteration(evutil_socket_t fd, short what, void *ctx)
 {
     sd_notify_send("WATCHDOG=1");
 }
@@ -39,7 +39,7 @@ struct event *sd_notify_watchdog(struct event_base *base)
     const unsigned long long half = text ? strtoull(text, NULL, 10) / 2 : 0;
     struct timeval every = {.tv_sec = (time_t)(half / 1000000),
                             .tv_usec = (suseconds_t)(half % 1000000)};
-    struct event *turn = half > 0 ? event_new(base, -1, EV_PERSIST, on_turn, NULL) : NULL;
+    struct event *turn = half > 0 ? event_new(base, -1, EV_PERSIST, on_iteration, NULL) : NULL;
     if (turn) {
         (void)event_add(turn, &every);
     }

@@ -38,12 +38,12 @@ void certificate_make(const uint8_t key_id[TOKEN_KEY_ID_BYTES], const uint8_t pu
 }
 
 int certificate_read(const uint8_t *in, size_t n, const uint8_t public_key[32],
-                     const uint8_t root[TOKEN_ROOT_BYTES], char room[MSG_SCOPE_MAX + 1],
+                     const uint8_t root[TOKEN_ROOT_BYTES], char buf[MSG_SCOPE_MAX + 1],
                      struct principal *ret)
 {
-    const size_t least = PRINCIPAL_KEY_ID_BYTES + 1 + CERTIFICATE_SEAL_BYTES;
+    const size_t min = PRINCIPAL_KEY_ID_BYTES + 1 + CERTIFICATE_SEAL_BYTES;
     uint8_t sealed[CERTIFICATE_SEAL_BYTES];
-    if (n < least || n != least + in[PRINCIPAL_KEY_ID_BYTES] || n > CERTIFICATE_MAX) {
+    if (n < min || n != min + in[PRINCIPAL_KEY_ID_BYTES] || n > CERTIFICATE_MAX) {
         return TFE_EAUTH;
     }
     size_t body_n = n - CERTIFICATE_SEAL_BYTES;
@@ -52,8 +52,8 @@ int certificate_read(const uint8_t *in, size_t n, const uint8_t public_key[32],
         return TFE_EAUTH;
     }
     memcpy(ret->origin, in, PRINCIPAL_KEY_ID_BYTES);
-    memcpy(room, in + PRINCIPAL_KEY_ID_BYTES + 1, n - least);
-    room[n - least] = '\0';
-    ret->scope = room;
+    memcpy(buf, in + PRINCIPAL_KEY_ID_BYTES + 1, n - min);
+    buf[n - min] = '\0';
+    ret->scope = buf;
     return 0;
 }

@@ -35,10 +35,10 @@ void certificate_make(const uint8_t key_id[TOKEN_KEY_ID_BYTES], const uint8_t pu
                       const struct principal *by, const uint8_t root[TOKEN_ROOT_BYTES],
                       struct certificate *ret);
 
-/* Verifies a certificate and sets origin and scope (stored in room) of *ret, whose key_id the
+/* Verifies a certificate and sets origin and scope (stored in buf) of *ret, whose key_id the
  * caller has set. Returns TFE_EAUTH if this root has not sealed it for this key. */
 int certificate_read(const uint8_t *in, size_t n, const uint8_t public_key[32],
-                     const uint8_t root[TOKEN_ROOT_BYTES], char room[MSG_SCOPE_MAX + 1],
+                     const uint8_t root[TOKEN_ROOT_BYTES], char buf[MSG_SCOPE_MAX + 1],
                      struct principal *ret) TFE_MUST_CHECK;
 
 #endif

@@ -24,7 +24,7 @@ struct field {
     int (*check)(const struct field *field, const json_t *value, struct tfe_reason *reason);
     /* Default value as JSON; "null" is not validated. */
     const char *fallback;
-    uint32_t least, most;
+    uint32_t min, max;
     const char *const *words; /* permitted words, NULL-terminated */
 };
 
@@ -65,22 +65,22 @@ static int check_name(const struct field *field, const json_t *value, struct tfe
 static int check_beginning(const struct field *field, const json_t *value,
                            struct tfe_reason *reason)
 {
-    const size_t most = TFE_ID_MAX - JOB_NAME_RANDOM - 1;
-    if (id_is_valid(json_string_value(value)) && json_string_length(value) <= most) {
+    const size_t max = TFE_ID_MAX - JOB_NAME_RANDOM - 1;
+    if (id_is_valid(json_string_value(value)) && json_string_length(value) <= max) {
         return 0;
     }
     return invalid(
         reason, "expected at most %zu characters of A-Z a-z 0-9 . _ -, not beginning with . or -",
-        most);
+        max);
 }
 
 static int check_count(const struct field *field, const json_t *value, struct tfe_reason *reason)
 {
     const json_int_t n = json_integer_value(value);
-    if (json_is_integer(value) && n >= field->least && n <= field->most) {
+    if (json_is_integer(value) && n >= field->min && n <= field->max) {
         return 0;
     }
-    return invalid(reason, "expected an integer from %u to %u", field->least, field->most);
+    return invalid(reason, "expected an integer from %u to %u", field->min, field->max);
 }
 
 static int check_flag(const struct field *field, const json_t *value, struct tfe_reason *reason)
@@ -102,14 +102,14 @@ static int check_word(const struct field *field, const json_t *value, struct tfe
     return invalid(reason, "expected one of%s, found \"%.64s\"", list, text ? text : "");
 }
 
-static int check_text(const json_t *value, size_t most, struct tfe_reason *reason)
+static int check_text(const json_t *value, size_t max, struct tfe_reason *reason)
 {
     if (!json_is_string(value)) {
         return invalid(reason, "expected a string (put the value in quotes)");
     }
-    return json_string_length(value) <= most
+    return json_string_length(value) <= max
                ? 0
-               : invalid(reason, "the value is longer than %zu bytes", most);
+               : invalid(reason, "the value is longer than %zu bytes", max);
 }
 
 /* Checks a text of one line without control characters. */
@@ -205,13 +205,13 @@ static int check_command(const struct field *field, const json_t *value, struct 
 
 typedef int member_check(const char *key, const json_t *value, struct tfe_reason *reason);
 
-static int check_map(const json_t *value, size_t most, member_check *check,
+static int check_map(const json_t *value, size_t max, member_check *check,
                      struct tfe_reason *reason)
 {
     const char *key;
     json_t *item;
-    if (!json_is_object(value) || json_object_size(value) > most) {
-        return invalid(reason, "expected a mapping of at most %zu names to strings", most);
+    if (!json_is_object(value) || json_object_size(value) > max) {
+        return invalid(reason, "expected a mapping of at most %zu names to strings", max);
     }
     json_object_foreach((json_t *)(uintptr_t)value, key, item)
     {

@@ -15,7 +15,7 @@ enum role { WORKER, CHIEF, MASTER, PS, EVALUATOR, N_ROLES };
 static const struct {
     const char *name; /* name in the manifest, compared case-insensitively */
     const char *ours;
-    json_int_t most;
+    json_int_t max;
 } roles[N_ROLES] = {
     [WORKER] = {"Worker", "worker", MSG_NODES_MAX},
     [CHIEF] = {"Chief", "chief", 1},
@@ -228,9 +228,9 @@ static int read_replica(struct manifest *m, enum role role, const json_t *replic
     if (m->is_there[role]) {
         return invalid(reason, "the role is given twice");
     }
-    if ((given && !json_is_integer(given)) || n < 0 || n > roles[role].most) {
+    if ((given && !json_is_integer(given)) || n < 0 || n > roles[role].max) {
         reason_set(reason, "replicas: expected an integer from 0 to %lld%s",
-                   (long long)roles[role].most, json_is_string(given) ? ", found a string" : "");
+                   (long long)roles[role].max, json_is_string(given) ? ", found a string" : "");
         return TFE_EINVAL;
     }
     if (n == 0) {

@@ -140,7 +140,7 @@ PART_LAYOUT(running);
 #define SPEC_DIGEST(low, high) NUMBER
 #define SPEC_SAME .absent = 0
 #define SPEC_FIRST .absent = 0
-#define SPEC_WISH OR_UNSET
+#define SPEC_OPTIONAL OR_UNSET
 #define SPEC_ROW(name, type, kind, who, low, high, setting, tag, ...)                              \
     FIELD_AS(join, tag, spec.name, #name, SPEC_##kind(low, high), SPEC_##who),
 

@@ -20,7 +20,7 @@ uint32_t job_restart_set(uint32_t policies, uint32_t task, uint32_t policy)
     return (policies & ~(3u << (2 * task))) | policy << (2 * task);
 }
 
-/* Returns a COUNT or DURATION; only these have ranges and can be WISH fields. */
+/* Returns a COUNT or DURATION; only these have ranges and can be OPTIONAL fields. */
 static uint32_t *number(struct job_spec *spec, const struct job_spec_field *field)
 {
     return (void *)((char *)spec + field->offset);
@@ -47,7 +47,7 @@ void job_spec_init(struct job_spec *spec)
     for (size_t i = 0; i < JOB_SPEC_N; i++) {
         const struct job_spec_field *field = &job_spec_fields[i];
         if (is_number(field)) {
-            *number(spec, field) = field->who == JOB_SPEC_WISH ? MSG_UNSET : field->setting;
+            *number(spec, field) = field->who == JOB_SPEC_OPTIONAL ? MSG_UNSET : field->setting;
         }
     }
 }
@@ -56,7 +56,7 @@ void job_spec_fill(struct job_spec *spec, const struct job_spec *settings)
 {
     for (size_t i = 0; i < JOB_SPEC_N; i++) {
         const struct job_spec_field *field = &job_spec_fields[i];
-        if (field->who == JOB_SPEC_WISH && *number(spec, field) == MSG_UNSET) {
+        if (field->who == JOB_SPEC_OPTIONAL && *number(spec, field) == MSG_UNSET) {
             *number(spec, field) = *number_of(settings, field);
         }
     }
@@ -70,7 +70,7 @@ bool job_spec_is_valid(const struct job_spec *spec)
             continue;
         }
         uint32_t value = *number_of(spec, field);
-        bool is_open = field->who == JOB_SPEC_WISH && value == MSG_UNSET;
+        bool is_open = field->who == JOB_SPEC_OPTIONAL && value == MSG_UNSET;
         if (!is_open && (value < field->min || value > field->max)) {
             return false;
         }

@@ -24,30 +24,30 @@ enum job_spec_kind {
     JOB_SPEC_DIGEST    /* uint64_t with any value; 0 if unknown */
 };
 
-/* Who decides the value of a field. SAME: all agents of a job must send the same value. WISH: the
- * agent that opens the job, else (MSG_UNSET) the server's setting. FIRST: the agent that opens the
- * job. */
-enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
+/* Who decides the value of a field. SAME: all agents of a job must send the same value. OPTIONAL:
+ * the agent that opens the job, else (MSG_UNSET) the server's setting. FIRST: the agent that opens
+ * the job. */
+enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_OPTIONAL, JOB_SPEC_FIRST };
 
 /* X(member, type, kind, who, minimum, maximum, default of the server's setting, tag in JOIN,
- * default as text, option, argument, help). A WISH is an option of both programs, any other field
- * an option of tfe-agent. */
+ * default as text, option, argument, help). An OPTIONAL field is an option of both programs, any
+ * other field an option of tfe-agent. */
 #define JOB_SPEC_OPTIONS(X)                                                                        \
     X(nproc, uint32_t, COUNT, SAME, 1, MSG_NPROC_MAX, 1, 6, "1", "nproc-per-node", "N",            \
       "number of trainers on this node, or gpu, cpu or auto")                                      \
-    X(max_restarts, uint32_t, COUNT, WISH, 0, 1000000, 3, 7, "3", "max-restarts", "N",             \
+    X(max_restarts, uint32_t, COUNT, OPTIONAL, 0, 1000000, 3, 7, "3", "max-restarts", "N",         \
       "number of failures of its script that a job survives")                                      \
-    X(gather_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 3000, 8, "3s", "gather",        \
+    X(gather_ms, uint32_t, DURATION, OPTIONAL, 0, MSG_DURATION_MAX_MS, 3000, 8, "3s", "gather",    \
       "TIME", "first start: time to wait for a further node after the last one joined")            \
-    X(grow_wait_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 60000, 9, "60s",             \
+    X(grow_wait_ms, uint32_t, DURATION, OPTIONAL, 0, MSG_DURATION_MAX_MS, 60000, 9, "60s",         \
       "grow-wait", "TIME", "maximum wait for a checkpoint before a job grows")                     \
-    X(stop_grace_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 5000, 10, "5s",             \
+    X(stop_grace_ms, uint32_t, DURATION, OPTIONAL, 0, MSG_DURATION_MAX_MS, 5000, 10, "5s",         \
       "stop-grace", "TIME", "time for trainers to save and end at a planned stop")                 \
-    X(elastic_timeout_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 0, 16, "0",            \
+    X(elastic_timeout_ms, uint32_t, DURATION, OPTIONAL, 0, MSG_DURATION_MAX_MS, 0, 16, "0",        \
       "elastic-timeout", "TIME",                                                                   \
       "a job fails after this time with fewer ready nodes than its minimum; 0: never")             \
-    X(chief_grace_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 0, 21, "0", "chief-grace", \
-      "TIME", "time that a switch waits for a rank 0 whose state is unknown")                      \
+    X(chief_grace_ms, uint32_t, DURATION, OPTIONAL, 0, MSG_DURATION_MAX_MS, 0, 21, "0",            \
+      "chief-grace", "TIME", "time that a switch waits for a rank 0 whose state is unknown")       \
     X(no_grow, bool, FLAG, FIRST, 0, 1, 0, 20, NULL, "no-grow", NULL,                              \
       "never end a running epoch to add nodes")                                                    \
     X(retry_start, bool, FLAG, FIRST, 0, 1, 0, 28, NULL, "retry-start", NULL,                      \
@@ -62,7 +62,7 @@ enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
       "the job succeeds with all workers, not with worker 0 alone; no effect with a chief")        \
     X(linger, bool, FLAG, FIRST, 0, 1, 0, 62, NULL, "linger", NULL,                                \
       "after the job's success, other trainers run until they end by themselves")                  \
-    X(finish_idle_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 1800000, 65, "30m",        \
+    X(finish_idle_ms, uint32_t, DURATION, OPTIONAL, 0, MSG_DURATION_MAX_MS, 1800000, 65, "30m",    \
       "finish-idle", "TIME",                                                                       \
       "after another rank has exited with status 0, end rank 0 after this time without activity")  \
     X(require_cluster, bool, FLAG, FIRST, 0, 1, 0, 66, NULL, "require-cluster", NULL,              \
@@ -113,11 +113,11 @@ uint32_t job_restart_set(uint32_t policies, uint32_t task, uint32_t policy);
  * trainer. */
 bool job_needs_all_workers(const struct job_spec *spec);
 
-/* Initialises a job of one trainer on one node, with MSG_UNSET in every WISH field. */
+/* Initialises a job of one trainer on one node, with MSG_UNSET in every OPTIONAL field. */
 void job_spec_init(struct job_spec *spec);
-/* Replaces each WISH field that is MSG_UNSET by its value in settings. */
+/* Replaces each OPTIONAL field that is MSG_UNSET by its value in settings. */
 void job_spec_fill(struct job_spec *spec, const struct job_spec *settings);
-/* True if each field is within its range (MSG_UNSET is, in a WISH field) and min_nodes <=
+/* True if each field is within its range (MSG_UNSET is, in an OPTIONAL field) and min_nodes <=
  * max_nodes. */
 bool job_spec_is_valid(const struct job_spec *spec);
 /* Returns true if both have the same values in all SAME fields. */

@@ -280,7 +280,7 @@ static void send_first(struct client *c)
     }
 }
 
-static void on_turn(evutil_socket_t fd, short what, void *ctx)
+static void on_iteration(evutil_socket_t fd, short what, void *ctx)
 {
     struct client *c = ctx;
     if (!c->first) {
@@ -315,8 +315,8 @@ int client_new(const struct client_config *config, struct client **ret)
     c->params =
         (struct handshake_params){.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION};
     randombytes_buf(&c->params.boot_nonce, sizeof(c->params.boot_nonce));
-    c->retry = evtimer_new(config->base, on_turn, c);
-    c->turn = evtimer_new(config->base, on_turn, c);
+    c->retry = evtimer_new(config->base, on_iteration, c);
+    c->turn = evtimer_new(config->base, on_iteration, c);
     if (!c->retry || !c->turn) {
         client_free(c);
         return TFE_ENOMEM;

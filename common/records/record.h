@@ -41,13 +41,14 @@ struct record_field {
     const char *key;  /* key in JSON and CSV; NULL to omit the field there */
     const char *head; /* column heading in tables; NULL to omit the field there */
     enum record_type type;
-    size_t offset; /* offset of the value in the struct */
-    size_t has;    /* offset of a bool that says whether the value is known; 0 if always */
-    size_t least; /* SPAN: offset of a bool that says that the value is a lower bound; 0 if never */
+    size_t offset;      /* offset of the value in the struct */
+    size_t has;         /* offset of a bool that says whether the value is known; 0 if always */
+    size_t lower_bound; /* SPAN: offset of a bool that says that the value is a lower bound; 0 if
+                           never */
     size_t n;
     bool is_0_unknown; /* U32, U64: 0 means unknown */
     double scale;      /* U32, U64: factor by which the value is shown, as a REAL; 0 for none */
-    /* TEXT, WORD: computes the text, in room (RECORD_TEXT_MAX bytes) or static, instead of reading
+    /* TEXT, WORD: computes the text, in buf (RECORD_TEXT_MAX bytes) or static, instead of reading
      * it at offset. */
     const char *(*text)(const void *row, char *buf);
     const struct record_schema *part;
@@ -82,7 +83,7 @@ struct record_value {
         RECORD_IS_BOOL,
         RECORD_IS_LIST
     } form;
-    const char *text; /* text, borrowed from the record or in room */
+    const char *text; /* text, borrowed from the record or in buf */
     double real;
     int64_t number;       /* number, capped at INT64_MAX; 0 or 1 for a BOOL */
     const uint32_t *list; /* n_list numbers, borrowed */

@@ -304,7 +304,7 @@ static const struct record_field epoch_fields[] = {
     {.head = "CAUSE", .type = RECORD_TEXT, .text = cause_and_blamed},
     TFE_EPOCH_TIMES(EPOCH_TIME) /**/
     {EPOCH(standstill, RECORD_DURATION, "standstill_ms", "STANDSTILL"),
-     .least = offsetof(struct epoch_record, is_lower_bound)},
+     .lower_bound = offsetof(struct epoch_record, is_lower_bound)},
     {EPOCH(running, RECORD_DURATION, "running_ms", "RUNNING")},
     {EPOCH(row.saved_step, RECORD_U64, "saved_step", NULL), HAS(epoch_record, row.has_saved)},
     {EPOCH(saved, RECORD_TIME, "saved_ms", NULL)},

@@ -60,7 +60,8 @@ static const char *cell_text(const struct record_field *f, const void *row,
     }
     if (f->type == RECORD_DURATION) {
         char span[RECORD_TEXT_MAX];
-        bool is_lower_bound = f->least != 0 && *(const bool *)((const char *)row + f->least);
+        bool is_lower_bound =
+            f->lower_bound != 0 && *(const bool *)((const char *)row + f->lower_bound);
         (void)snprintf(buf, RECORD_TEXT_MAX, "%s%.300s", is_lower_bound ? ">= " : "",
                        text_table_duration(value.number, span));
         return buf;

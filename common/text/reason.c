@@ -18,9 +18,9 @@ static void reason_join(struct tfe_reason *reason, const char *head, const char 
     const char *const parts[] = {head, between, tail};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         size_t take = strlen(parts[i]);
-        const size_t room = sizeof text - 1 - n;
-        if (take > room) {
-            take = utf8_cut(parts[i], room);
+        const size_t space = sizeof text - 1 - n;
+        if (take > space) {
+            take = utf8_cut(parts[i], space);
         }
         memcpy(text + n, parts[i], take);
         n += take;

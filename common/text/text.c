@@ -14,9 +14,9 @@ void text_init(struct text *text, char *p, size_t cap)
 
 static void add_bytes(struct text *text, const char *s, size_t n)
 {
-    size_t room = text->cap - 1 - text->n;
-    if (n > room) {
-        n = room;
+    size_t space = text->cap - 1 - text->n;
+    if (n > space) {
+        n = space;
     }
     memcpy(text->p + text->n, s, n);
     text->n += n;
@@ -32,13 +32,13 @@ void text_add(struct text *text, const char *s)
 
 void text_addf(struct text *text, const char *format, ...)
 {
-    const size_t room = text->cap - text->n;
+    const size_t space = text->cap - text->n;
     va_list args;
     va_start(args, format);
-    const int n = vsnprintf(text->p + text->n, room, format, args);
+    const int n = vsnprintf(text->p + text->n, space, format, args);
     va_end(args);
     if (n > 0) {
-        text->n += (size_t)n < room ? (size_t)n : room - 1;
+        text->n += (size_t)n < space ? (size_t)n : space - 1;
     }
 }
 

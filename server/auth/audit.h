@@ -17,7 +17,7 @@ struct audit_client {
 void audit_record(struct writer *writer, const struct audit_client *who, const char *what,
                   const char *about, const char *result);
 
-/* Returns the subject of an order, in room or borrowed from the message, or NULL if the message is
+/* Returns the subject of an order, in buf or borrowed from the message, or NULL if the message is
  * not an order that changes anything. */
 const char *audit_about(const struct tfe_msg *order, char buf[MSG_AUDIT_ABOUT_MAX]);
 

@@ -89,7 +89,7 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct job_spec *spec,
     evaluator_begin_run(job);
     job->is_resized = false;
     job->is_ps_resized = false;
-    job_spec_fill(&job->spec, &r->config.wishes);
+    job_spec_fill(&job->spec, &r->config.defaults);
     job->state = JOB_WAITING;
     job->phase.waiting_since = r->now;
     job->phase.serve_until = TFE_MONO_NEVER;
@@ -221,7 +221,7 @@ void job_change(struct rdzv *r, struct job *job, const struct job_spec *spec)
         tables_forget(job);
     }
     job->spec = *spec;
-    job_spec_fill(&job->spec, &r->config.wishes);
+    job_spec_fill(&job->spec, &r->config.defaults);
     if (job->is_resized) {
         job->spec.min_nodes = old.min_nodes;
         job->spec.max_nodes = old.max_nodes;

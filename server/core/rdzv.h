@@ -43,7 +43,7 @@ struct rdzv_config {
     /* maximum number of connected nodes with one key; 0 means no limit for a key for every job, and
      * a share of the free places for other keys */
     uint32_t max_nodes_per_key;
-    struct job_spec wishes; /* server-wide defaults for options that a job does not set */
+    struct job_spec defaults; /* server-wide defaults for options that a job does not set */
 };
 
 enum rdzv_event_type {
@@ -252,10 +252,10 @@ int rdzv_view_job(const struct rdzv *r, const char *after,
  * postponed; 0 if never. */
 struct tfe_mono rdzv_view_late(const struct rdzv *r);
 /* Why the job has failed or was cancelled, as one line; of one that goes on, how its trainers
- * failed last and when they start again. *row: its reason (NULL: none, else in room) and retry_ms.
+ * failed last and when they start again. *row: its reason (NULL: none, else in buf) and retry_ms.
  */
 void rdzv_view_reason(const struct rdzv *r, struct msg_status_job *row, char buf[MSG_SENTENCE_MAX]);
-/* Adds to the row what the job waits for, with the text in room, and for how long it has been in
+/* Adds to the row what the job waits for, with the text in buf, and for how long it has been in
  * its state. */
 void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *job, char buf[MSG_SENTENCE_MAX]);
 /* Adds to the row of a node what that node waits for, if the nodes of the job wait for different

@@ -29,11 +29,11 @@ static void set_request(const struct ctl_settings *settings, struct tfe_msg *mes
  * later rows. Returns 0 or TFE_ENOMEM. */
 static int print(const struct ctl_settings *settings, const struct msg_event_row *row)
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     if (settings->json) {
         return verb_print_json(record_json(&schema_event, row));
     }
-    (void)printf("%s  %-12s  %-16s  ", text_table_time(row->at.ms, room),
+    (void)printf("%s  %-12s  %-16s  ", text_table_time(row->at.ms, buf),
                  row->job[0] != '\0' ? row->job : "-", row->kind);
     stdio_print_escaped(stdout, row->message);
     (void)putchar('\n');

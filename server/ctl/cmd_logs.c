@@ -134,14 +134,14 @@ static void put_time(struct tfe_wall at)
 
 static void put_escaped(const char *text, size_t n)
 {
-    char room[ESCAPE_LINE_MAX(MSG_LOG_TEXT_MAX)];
+    char buf[ESCAPE_LINE_MAX(MSG_LOG_TEXT_MAX)];
     n = n < MSG_LOG_TEXT_MAX ? n : MSG_LOG_TEXT_MAX;
-    (void)fwrite(room, 1, escape_line(text, n, room), stdout);
+    (void)fwrite(buf, 1, escape_line(text, n, buf), stdout);
 }
 
-static const char *name_of(const struct msg_log_lines *row, char room[RECORD_TEXT_MAX])
+static const char *name_of(const struct msg_log_lines *row, char buf[RECORD_TEXT_MAX])
 {
-    return escape_text(row->name[0] != '\0' ? row->name : row->node, room, RECORD_TEXT_MAX);
+    return escape_text(row->name[0] != '\0' ? row->name : row->node, buf, RECORD_TEXT_MAX);
 }
 
 static void put_lines(const struct logs *l, const struct msg_log_lines *row)
@@ -175,7 +175,7 @@ static void note_missing_times(struct logs *l, const struct msg_log_lines *row)
 
 static void put_row(struct logs *l, const struct msg_log_lines *row)
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     const char *faint = l->has_colour ? FAINT : "";
     const char *plain = l->has_colour ? PLAIN : "";
     note_missing_times(l, row);
@@ -186,7 +186,7 @@ static void put_row(struct logs *l, const struct msg_log_lines *row)
         return;
     }
     if (row->silent) {
-        (void)fprintf(stderr, "tfe-ctl: %s does not answer\n", name_of(row, room));
+        (void)fprintf(stderr, "tfe-ctl: %s does not answer\n", name_of(row, buf));
         return;
     }
     if (row->epoch > l->epoch) {
@@ -195,11 +195,11 @@ static void put_row(struct logs *l, const struct msg_log_lines *row)
     }
     if (row->lost > 0) {
         (void)printf("%s--- %llu lines of %s are missing here%s\n", faint,
-                     (unsigned long long)row->lost, name_of(row, room), plain);
+                     (unsigned long long)row->lost, name_of(row, buf), plain);
     }
     if (row->tail) {
         (void)printf("%s--- %s is not connected; last output of its rank %u in epoch %llu%s\n",
-                     faint, name_of(row, room), (unsigned)row->rank, (unsigned long long)row->epoch,
+                     faint, name_of(row, buf), (unsigned)row->rank, (unsigned long long)row->epoch,
                      plain);
     }
     if (row->text[0] != '\0' || !(row->lost > 0 || row->tail)) { /* an empty line is a line, too */

@@ -30,10 +30,10 @@
  */
 static int read_file(const char *name, char **ret, size_t *ret_n, struct tfe_reason *reason)
 {
-    const size_t room = YAML_TREE_BYTES_MAX + 1;
+    const size_t buf = YAML_TREE_BYTES_MAX + 1;
     bool is_stdin = strcmp(name, "-") == 0;
     FILE *file = is_stdin ? stdin : fopen(name, "re");
-    char *text = file ? malloc(room) : NULL;
+    char *text = file ? malloc(buf) : NULL;
     int rc = 0;
     if (!file) {
         reason_errno(reason, "open %s", name);
@@ -43,7 +43,7 @@ static int read_file(const char *name, char **ret, size_t *ret_n, struct tfe_rea
         reason_set(reason, "out of memory");
         rc = TFE_ENOMEM;
     } else {
-        *ret_n = fread(text, 1, room, file);
+        *ret_n = fread(text, 1, buf, file);
         if (ferror(file)) {
             reason_errno(reason, "read %s", name);
             rc = TFE_ESYS;

@@ -197,9 +197,9 @@ static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
     while (parse(&table, argc, argv, &settings, &at, &status)) {
         if (at == argc) {
             struct tfe_reason reason;
-            int most = (verb->operand != CTL_NONE) + verb->takes_sizes;
+            int n_expected = (verb->operand != CTL_NONE) + verb->takes_sizes;
             const bool is_optional = verb->operands && verb->operands[0] == '[';
-            if (n_operands > most || (n_operands < most && !is_optional)) {
+            if (n_operands > n_expected || (n_operands < n_expected && !is_optional)) {
                 (void)fprintf(stderr, "tfe-ctl: usage: %s\n", usage);
                 return CTL_USAGE;
             }

@@ -217,7 +217,7 @@ static int draw_health(const struct watch_model *m, struct watch_screen *s, int 
 }
 
 /* Draws up to `most` jobs around the selected one; returns the next line. */
-static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y, int most)
+static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y, int high)
 {
     int n = 0;
     int at = 0;
@@ -227,7 +227,7 @@ static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y,
         at = job && strcmp(job->job, m->job.text) == 0 ? n : at;
         n += job != NULL;
     }
-    int first = at >= most ? at - most + 1 : 0;
+    int first = at >= high ? at - high + 1 : 0;
     (void)snprintf(line, sizeof(line), "%-24s %-11s %5s %7s %9s  WHY", "JOB", "STATE", "RUN",
                    "EPOCH", "NODES");
     (void)watch_put(s, y++, 0, s->width, WATCH_BOLD, line);
@@ -237,7 +237,7 @@ static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y,
     int seen = 0;
     for (size_t i = 0; i < m->jobs.n; i++) {
         const struct msg_status_job *job = job_at(&m->jobs, i);
-        if (!job || seen++ < first || seen > first + most) {
+        if (!job || seen++ < first || seen > first + high) {
             continue;
         }
         enum watch_style style = seen - 1 == at && n > 1 ? WATCH_CHOSEN : WATCH_PLAIN;
@@ -356,16 +356,16 @@ static int draw_curve(const struct watch_model *m, struct watch_screen *s, int y
         return y;
     }
     size_t first = curve->n > (size_t)width ? curve->n - (size_t)width : 0;
-    double least = curve->v[first];
-    double most = least;
+    double low = curve->v[first];
+    double high = low;
     for (size_t i = first; i < curve->n; i++) {
-        least = curve->v[i] < least ? curve->v[i] : least;
-        most = curve->v[i] > most ? curve->v[i] : most;
+        low = curve->v[i] < low ? curve->v[i] : low;
+        high = curve->v[i] > high ? curve->v[i] : high;
     }
     (void)watch_put(s, y, 0, label, WATCH_FAINT, curve->name);
     for (size_t i = first; i < curve->n; i++) {
         /* Halves avoid an overflow: the difference of two doubles may be infinite. */
-        double part = most > least ? (curve->v[i] / 2 - least / 2) / (most / 2 - least / 2) : 0.5;
+        double part = high > low ? (curve->v[i] / 2 - low / 2) / (high / 2 - low / 2) : 0.5;
         int height =
             part > 0 ? (int)(part * 7.999) : 0; /* two halves of a tiny difference are equal */
         (void)watch_put(s, y, label + (int)(i - first), 1, WATCH_NEWS,

@@ -159,8 +159,8 @@ static const char *error_line(const char *tail, char ret[512])
 /* Reports each failed trainer. The verdict about it is a separate event. */
 static void add_exited(struct events *e, const struct rdzv_trace *trace)
 {
-    char room[512];
-    const char *line = error_line(trace->text ? trace->text : "", room);
+    char buf[512];
+    const char *line = error_line(trace->text ? trace->text : "", buf);
     if (trace->stopped) {
         return;
     }
@@ -190,11 +190,11 @@ static void add_restarts(struct events *e, const struct rdzv_trace *trace)
 
 static void add_noticed(struct events *e, const struct rdzv_trace *trace)
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     const bool has_deadline = trace->number > 0;
     addf(e, trace, EVENT_WARN, "%s %s terminate%s%s (%s)", name_of(trace),
          trace->uncertain ? "may" : "will", has_deadline ? " in " : "",
-         has_deadline ? text_table_duration((int64_t)trace->number, room) : "", trace->text);
+         has_deadline ? text_table_duration((int64_t)trace->number, buf) : "", trace->text);
 }
 
 /* Reports what a waiting job waits for. */
@@ -273,12 +273,12 @@ void event_of_trace(struct events *e, const struct rdzv_trace *trace)
 static void phase(struct text *text, const struct msg_epoch_row *row, enum tfe_epoch_time from,
                   enum tfe_epoch_time to, const char *what)
 {
-    char room[RECORD_TEXT_MAX];
+    char buf[RECORD_TEXT_MAX];
     int64_t ms = row->at[to].ms - row->at[from].ms;
     if (row->at[from].ms > 0 && row->at[to].ms > 0 && ms >= 0) {
-        const char *took = ms < 1000 ? room : text_table_duration(ms, room);
+        const char *took = ms < 1000 ? buf : text_table_duration(ms, buf);
         if (ms < 1000) {
-            (void)snprintf(room, sizeof(room), "%u ms", (unsigned)ms);
+            (void)snprintf(buf, sizeof(buf), "%u ms", (unsigned)ms);
         }
         text_addf(text, ", %s %s", took, what);
     }

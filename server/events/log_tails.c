@@ -24,7 +24,7 @@ static void count(struct log_tails *tails, const struct log_tail *of, int by)
 }
 
 /* Returns the tail to drop: the oldest of the node and job that have most. */
-static unsigned most(const struct log_tails *tails)
+static unsigned longest(const struct log_tails *tails)
 {
     unsigned found = 0;
     for (unsigned i = 1; i < tails->n; i++) {
@@ -48,7 +48,7 @@ void log_tails_add(struct log_tails *tails, struct log_tail *tail)
     tails->v[tails->n++] = tail;
     count(tails, tail, 1);
     if (tails->n > LIMIT_LOG_TAILS) {
-        unsigned i = most(tails);
+        unsigned i = longest(tails);
         struct log_tail *gone = tails->v[i];
         for (tails->n--; i < tails->n; i++) {
             tails->v[i] = tails->v[i + 1];

@@ -90,12 +90,12 @@ void straggler_update(const struct straggler_detector *j,
     at->is_slow = at->is_slow ? times > GOOD_MILLI : at->slow_checks == SLOW_CHECKS;
 }
 
-const char *straggler_duration_text(uint64_t us, char room[32])
+const char *straggler_duration_text(uint64_t us, char buf[32])
 {
     if (us < 10 * 1000000) {
-        (void)snprintf(room, 32, "%.*f ms", us < 10000 ? 1 : 0, (double)us / 1000);
+        (void)snprintf(buf, 32, "%.*f ms", us < 10000 ? 1 : 0, (double)us / 1000);
     } else {
-        (void)snprintf(room, 32, "%.1f s", (double)us / 1e6);
+        (void)snprintf(buf, 32, "%.1f s", (double)us / 1e6);
     }
-    return room;
+    return buf;
 }

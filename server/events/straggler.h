@@ -42,7 +42,7 @@ static inline bool straggler_changed(const struct straggler *was, const struct s
     return is->is_slow != was->is_slow && is->times_milli > 0;
 }
 
-/* Formats a duration as "410 ms" or "2.5 s" in room. */
-const char *straggler_duration_text(uint64_t us, char room[32]);
+/* Formats a duration as "410 ms" or "2.5 s" in buf. */
+const char *straggler_duration_text(uint64_t us, char buf[32]);
 
 #endif

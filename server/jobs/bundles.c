@@ -267,8 +267,8 @@ static int upload_next(struct rows *rows, struct tfe_msg *ret)
                    : (struct tfe_msg){.type = MSG_DONE};
         return 0;
     }
-    const uint32_t most = u->total - u->written;
-    const uint32_t until = u->written + (most < WINDOW ? most : WINDOW);
+    const uint32_t max = u->total - u->written;
+    const uint32_t until = u->written + (max < WINDOW ? max : WINDOW);
     if (!u->is_open || until == u->permitted ||
         (until - u->permitted < WINDOW_STEP && until < u->total)) {
         return TFE_EMORE;

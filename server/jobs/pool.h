@@ -105,8 +105,8 @@ const char *pool_next_job(const struct pool *p, const char *after);
 bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct pool_texts *texts,
                    struct msg_status_job *row);
 /* Shows the condition with index *at of a submitted job, or the next one that has been set, and
- * advances *at. Returns false after the last one. room is the buffer for the name. */
-bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, char room[16],
+ * advances *at. Returns false after the last one. buf is the buffer for the name. */
+bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, char buf[16],
                          struct msg_condition_row *ret);
 /* Shows the node that follows *after ("": the first) by id, of the job (NULL: of the pool), and
  * advances *after. Returns false after the last one. */

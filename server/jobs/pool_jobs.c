@@ -15,14 +15,14 @@
 /* Roles of a label without a role: bits of enum tfe_task. */
 #define EVERY_TASK 0xfu
 
-const char *pool_condition_name(unsigned condition, char room[CONDITION_NAME_MAX])
+const char *pool_condition_name(unsigned condition, char buf[CONDITION_NAME_MAX])
 {
     const char *word = condition == CONDITION_CREATED
                            ? "created"
                            : msg_job_state_name((enum tfe_job_state)condition);
-    (void)snprintf(room, CONDITION_NAME_MAX, "%s", word);
-    room[0] = (char)(room[0] - 'a' + 'A');
-    return room;
+    (void)snprintf(buf, CONDITION_NAME_MAX, "%s", word);
+    buf[0] = (char)(buf[0] - 'a' + 'A');
+    return buf;
 }
 
 struct pool_job *pool_job_find(const struct pool *p, const char *name)
@@ -274,15 +274,15 @@ bool pool_job_in_core(const struct pool_job *job, struct msg_status_job *ret)
            rdzv_find_job(core, job->name.text, ret) == 0;
 }
 
-static void describe_quota(const struct placement_view *view, char room[MSG_SENTENCE_MAX])
+static void describe_quota(const struct placement_view *view, char buf[MSG_SENTENCE_MAX])
 {
     if (view->quota_lacks == 0) {
-        (void)snprintf(room, MSG_SENTENCE_MAX,
+        (void)snprintf(buf, MSG_SENTENCE_MAX,
                        "waiting for a larger quota: the job's minimum exceeds the quota of jobs "
                        "%s, which is %u",
                        view->quota, (unsigned)view->quota_nodes);
     } else {
-        (void)snprintf(room, MSG_SENTENCE_MAX,
+        (void)snprintf(buf, MSG_SENTENCE_MAX,
                        "waiting for %u more %s of the quota of jobs %s, which is %u",
                        (unsigned)view->quota_lacks, view->quota_lacks == 1 ? "node" : "nodes",
                        view->quota, (unsigned)view->quota_nodes);
@@ -338,11 +338,11 @@ static void add_wanted_labels(const struct pool_job *job, struct text *text)
 }
 
 static void describe_lacks(struct pool_job *job, const struct placement_view *view,
-                           char room[MSG_SENTENCE_MAX])
+                           char buf[MSG_SENTENCE_MAX])
 {
     const char *nodes = view->lacks == 1 ? "node" : "nodes";
     struct text text;
-    text_init(&text, room, MSG_SENTENCE_MAX);
+    text_init(&text, buf, MSG_SENTENCE_MAX);
     if (view->lacks == 0) {
         text_add(&text, "waiting for nodes that are being released");
     } else if (view->is_too_large) {
@@ -372,7 +372,7 @@ uint32_t pool_job_retry_ms(const struct pool_job *job)
     return (uint32_t)tfe_mono_sub(first, now);
 }
 
-const char *pool_job_waits(struct pool_job *job, char room[MSG_SENTENCE_MAX])
+const char *pool_job_waits(struct pool_job *job, char buf[MSG_SENTENCE_MAX])
 {
     struct placement_view view;
     struct msg_status_job row = {.job = job->name.text};
@@ -387,19 +387,19 @@ const char *pool_job_waits(struct pool_job *job, char room[MSG_SENTENCE_MAX])
     case PLACEMENT_JOB_QUEUED:
     case PLACEMENT_JOB_SHORT:
         if (view.quota) {
-            describe_quota(&view, room);
+            describe_quota(&view, buf);
         } else {
-            describe_lacks(job, &view, room);
+            describe_lacks(job, &view, buf);
         }
-        return room;
+        return buf;
     case PLACEMENT_JOB_PLACED:
         error = pool_files_error(job, &node);
         if (error) {
-            (void)snprintf(room, MSG_SENTENCE_MAX, "waiting for its files on %.64s: %.700s", node,
+            (void)snprintf(buf, MSG_SENTENCE_MAX, "waiting for its files on %.64s: %.700s", node,
                            error);
-            return room;
+            return buf;
         }
-        rdzv_view_waits(job->pool->config.core, &row, room);
+        rdzv_view_waits(job->pool->config.core, &row, buf);
         return row.waits ? row.waits
                : pool_job_state(job) == STATE_RUNNING
                    ? NULL

@@ -266,15 +266,15 @@ static void change(struct pool *p, struct pool_order *order, struct pool_job *jo
 }
 
 static void scale(struct pool *p, struct pool_order *order, const struct principal *by,
-                  struct pool_job *job, const struct msg_scale *wish)
+                  struct pool_job *job, const struct msg_scale *scale)
 {
     struct pool_needs needs = job->needs;
     struct msg_status_job row;
-    const struct tfe_msg msg = {.type = MSG_SCALE, .u.scale = *wish};
-    needs.min_nodes = wish->min_nodes;
-    needs.max_nodes = wish->max_nodes;
-    needs.n_ps = wish->n_ps != MSG_UNSET ? wish->n_ps : needs.n_ps;
-    if (wish->n_ps != MSG_UNSET && job->needs.n_ps == 0) {
+    const struct tfe_msg msg = {.type = MSG_SCALE, .u.scale = *scale};
+    needs.min_nodes = scale->min_nodes;
+    needs.max_nodes = scale->max_nodes;
+    needs.n_ps = scale->n_ps != MSG_UNSET ? scale->n_ps : needs.n_ps;
+    if (scale->n_ps != MSG_UNSET && job->needs.n_ps == 0) {
         refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" has no ps", job->name.text);
     } else if (!is_above_quota(p, order, job->name.text, &needs) &&
                !would_wait(order, job, &needs) &&

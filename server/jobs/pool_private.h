@@ -197,7 +197,7 @@ RB_PROTOTYPE(pool_tree, pool_node, by_id, pool_node_compare)
 /* Passes the event to the scheduler and carries out its decisions. Returns the result of
  * placement_step(). */
 int pool_step(struct pool *p, struct placement_event event);
-/* Adds a durable job to the scheduler, or updates its wishes there. */
+/* Adds a durable job to the scheduler, or updates its options there. */
 int pool_place(struct pool *p, struct pool_job *job);
 /* Ends the job with STATE_SUCCEEDED, STATE_FAILED or STATE_CANCELLED. */
 void pool_end(struct pool *p, struct pool_job *job, enum tfe_job_state how, const char *reason,
@@ -272,7 +272,7 @@ void pool_wake(struct pool *p, struct tfe_mono when);
 
 /* Size of the buffer for the name of a condition: "Created" or the capitalised state. */
 #define CONDITION_NAME_MAX 16
-const char *pool_condition_name(unsigned condition, char room[CONDITION_NAME_MAX]);
+const char *pool_condition_name(unsigned condition, char buf[CONDITION_NAME_MAX]);
 
 struct pool_job *pool_job_find(const struct pool *p, const char *name);
 /* Creates a job, or begins the next run of a finished one. Returns 0, TFE_ENOMEM or TFE_EFULL. */
@@ -309,8 +309,8 @@ void pool_job_settle(struct pool_job *job, int rc, const char *reason);
 bool pool_job_view(const struct pool_job *job, struct placement_view *ret);
 /* Returns in how many ms a node that failed to start the job tries again; 0 if none does. */
 uint32_t pool_job_retry_ms(const struct pool_job *job);
-/* Returns what the job waits for, written to room, or NULL. */
-const char *pool_job_waits(struct pool_job *job, char room[MSG_SENTENCE_MAX]);
+/* Returns what the job waits for, written to buf, or NULL. */
+const char *pool_job_waits(struct pool_job *job, char buf[MSG_SENTENCE_MAX]);
 /* Returns true if the core's job of that name is this run; *ret is its row, valid until the next
  * step of the core. */
 bool pool_job_in_core(const struct pool_job *job, struct msg_status_job *ret);

@@ -6,7 +6,7 @@
 #include "common/channel/channel.h"
 
 /* Eight pieces of about 80 KB take about 2 ms to seal and send. */
-#define SLOTS_PER_TURN 8
+#define SLOTS_PER_ITERATION 8
 
 /* Arms a timer of 0 s. It fires after the sockets of the next turn have been served. */
 static void arm(struct batch *batch)
@@ -25,12 +25,12 @@ static void admit(struct batch *batch, struct batch_slot *pass)
     channel_want_drained(pass->ch);
 }
 
-static void on_turn(evutil_socket_t fd, short what, void *ctx)
+static void on_iteration(evutil_socket_t fd, short what, void *ctx)
 {
     struct batch *batch = ctx;
     struct batch_slot *pass;
     batch->armed = false;
-    batch->left = SLOTS_PER_TURN;
+    batch->left = SLOTS_PER_ITERATION;
     while (batch->left > 0 && (pass = TAILQ_FIRST(&batch->waiting)) != NULL) {
         admit(batch, pass);
         arm(batch);
@@ -39,10 +39,10 @@ static void on_turn(evutil_socket_t fd, short what, void *ctx)
 
 void batch_init(struct batch *batch, struct event_base *base)
 {
-    batch->left = SLOTS_PER_TURN;
+    batch->left = SLOTS_PER_ITERATION;
     batch->armed = false;
     TAILQ_INIT(&batch->waiting);
-    (void)evtimer_assign(&batch->turn, base, on_turn, batch);
+    (void)evtimer_assign(&batch->turn, base, on_iteration, batch);
 }
 
 void batch_done(struct batch *batch)

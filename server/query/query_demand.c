@@ -86,12 +86,12 @@ static struct msg_demand_row *row_of(struct demand_rows *d, const struct placeme
 
 /* Counts up to `most` idle nodes that fit this job, and marks them as counted. */
 static uint32_t take_idle(struct demand_rows *d, const struct placement *p, size_t at,
-                          enum tfe_task task, uint32_t most)
+                          enum tfe_task task, uint32_t max)
 {
     uint32_t sum = 0;
-    for (uint32_t class = 0; class < PLACEMENT_CLASSES_MAX && sum < most; class ++) {
+    for (uint32_t class = 0; class < PLACEMENT_CLASSES_MAX && sum < max; class ++) {
         if (d->idle[class] > 0 && placement_may_have(p, at, task, class)) {
-            const uint32_t n = d->idle[class] < most - sum ? d->idle[class] : most - sum;
+            const uint32_t n = d->idle[class] < max - sum ? d->idle[class] : max - sum;
             d->idle[class] -= n;
             sum += n;
         }

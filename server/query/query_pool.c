@@ -103,7 +103,7 @@ bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct poo
     return true;
 }
 
-bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, char room[16],
+bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, char buf[16],
                          struct msg_condition_row *ret)
 {
     const struct pool_job *job = pool_job_find(p, name);
@@ -114,7 +114,7 @@ bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, c
         return false;
     }
     const struct pool_condition *c = &job->conditions[*at];
-    *ret = (struct msg_condition_row){.name = pool_condition_name(*at, room),
+    *ret = (struct msg_condition_row){.name = pool_condition_name(*at, buf),
                                       .status = *at == CONDITION_CREATED || *at == job->condition,
                                       .reason = c->reason,
                                       .at = c->at,

@@ -17,19 +17,19 @@ int64_t match_spare(const struct match *m, unsigned set)
  * supermodular: the smallest of them is contained in all. */
 static int64_t worst(const struct match *m, unsigned *ret_set)
 {
-    int64_t least = 0;
+    int64_t min = 0;
     unsigned smallest = 0;
     for (unsigned set = 1; set < MATCH_SETS; set++) {
         int64_t has = match_spare(m, set);
-        if (has < least) {
-            least = has;
+        if (has < min) {
+            min = has;
             smallest = set;
-        } else if (has == least && least < 0) {
+        } else if (has == min && min < 0) {
             smallest &= set;
         }
     }
     *ret_set = smallest;
-    return least;
+    return min;
 }
 
 uint8_t match_lacking(const struct match *m)

@@ -210,15 +210,15 @@ static int apply_restored(struct placement *p, const struct placement_event *eve
 
 static bool is_valid(const struct placement_options *options)
 {
-    uint64_t least = 0;
+    uint64_t min = 0;
     for (unsigned task = 0; options && task < PLACEMENT_TASKS; task++) {
         if (options->min[task] > options->max[task] || options->max[task] > MSG_NODES_MAX ||
             (task != TASK_WORKER && options->min[task] != options->max[task])) {
             return false;
         }
-        least += options->min[task];
+        min += options->min[task];
     }
-    return options && least > 0 && options->priority <= PLACEMENT_PRIORITY_MAX;
+    return options && min > 0 && options->priority <= PLACEMENT_PRIORITY_MAX;
 }
 
 static bool is_before(const struct place_job *a, const struct place_job *b)

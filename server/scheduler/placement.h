@@ -98,9 +98,9 @@ enum placement_event_type {
     PLACEMENT_NODE_REMOVED, /* node: an operator takes it out of the pool */
     /* node, is_warned: its machine will go away, or the notice was withdrawn */
     PLACEMENT_NODE_WARNED,
-    /* job, wish: a new job, or the next run of a job that is over, which counts as new */
+    /* job, options: a new job, or the next run of a job that is over, which counts as new */
     PLACEMENT_JOB_SUBMITTED,
-    PLACEMENT_JOB_CHANGED,   /* job, wish: scale, suspend, resume, or another priority */
+    PLACEMENT_JOB_CHANGED,   /* job, options: scale, suspend, resume, or another priority */
     PLACEMENT_JOB_GAIN,      /* job, gain_milli: measured gain of its last worker */
     PLACEMENT_JOB_OVER,      /* job, keeps_nodes: the job has ended or was cancelled */
     PLACEMENT_JOB_FORGOTTEN, /* job: forget a job that is over and has no nodes */

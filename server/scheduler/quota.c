@@ -168,15 +168,15 @@ static void share_minimum(const struct placement *p, struct place_job *job, stru
     const uint32_t n = job_is_active(job) ? job_lacks(job) : 0;
     const uint32_t firm = firm_of(job);
     uint64_t lacking = 0;
-    int64_t most = UINT32_MAX;
+    int64_t max = UINT32_MAX;
     for (uint64_t set = job->quotas; set != 0; set &= set - 1) {
         const unsigned i = (unsigned)__builtin_ctzll(set);
         const int64_t left = (int64_t)p->quotas[i].nodes - (job->preempt ? t[i].high : t[i].firm) -
                              t[i].above - t[i].asked;
         lacking |= (uint64_t)(left < n) << i;
-        most = left + firm < most ? left + firm : most;
+        max = left + firm < max ? left + firm : max;
     }
-    job->max_min = most > 0 ? (uint32_t)most : 0;
+    job->max_min = max > 0 ? (uint32_t)max : 0;
     job->hides = n > 0 && lacking != 0;
     if (!job->is_above) {
         ask(t, job->hides ? lacking : job->quotas, n);

@@ -72,13 +72,13 @@ const struct option_table web_settings_table = {
 int web_settings_find(const struct web_settings *settings, struct join_info *ret,
                       struct tfe_reason *reason)
 {
-    const struct join_config wish = {.endpoint = settings->endpoint,
-                                     .token = settings->token,
-                                     .token_file = settings->token_file,
-                                     .state_dir = settings->state_dir,
-                                     .roles = {PRINCIPAL_OBSERVER, PRINCIPAL_ADMIN},
-                                     .n_roles = 2};
-    return join_find(&wish, ret, reason);
+    const struct join_config config = {.endpoint = settings->endpoint,
+                                       .token = settings->token,
+                                       .token_file = settings->token_file,
+                                       .state_dir = settings->state_dir,
+                                       .roles = {PRINCIPAL_OBSERVER, PRINCIPAL_ADMIN},
+                                       .n_roles = 2};
+    return join_find(&config, ret, reason);
 }
 
 bool web_settings_is_lasting(const struct web_settings *settings)

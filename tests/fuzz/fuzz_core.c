@@ -28,7 +28,7 @@ static const char *const deaths[DEATHS] = {
     "00000000000000000000000000000000"
 static const struct rdzv_config config = {.incarnation = 7,
                                           .ttl_ms = 10000,
-                                          .wishes = {.gather_ms = 100, .max_restarts = 3},
+                                          .defaults = {.gather_ms = 100, .max_restarts = 3},
                                           .gather_max_ms = 1000,
                                           .exit_grace_ms = 1000,
                                           .max_sessions = SESSIONS + 1};

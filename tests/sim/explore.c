@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/job_options.h"
 #include "tests/sim/check.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/faults.h"
@@ -15,7 +16,6 @@
 #include "tests/sim/node.h"
 #include "tests/sim/probing.h"
 #include "tests/sim/server.h"
-#include "tests/wishes.h"
 
 /* Maximum number of machines that share the jobs of one name. A table goes to every member, so
  * larger clusters would take all of a run's time. */
@@ -170,8 +170,8 @@ static uint32_t job_for(struct world *w, uint32_t node)
 
 static uint32_t draw_agents(struct explore *x)
 {
-    static const uint32_t most[] = {2, 4, 8, 16, 40, 100};
-    return (uint32_t)roll(x, 1, most[roll(x, 0, sizeof(most) / sizeof(most[0]) - 1)]);
+    static const uint32_t max[] = {2, 4, 8, 16, 40, 100};
+    return (uint32_t)roll(x, 1, max[roll(x, 0, sizeof(max) / sizeof(max[0]) - 1)]);
 }
 
 /* Computes the limits from the configured waits, on the slowest clock: fences of what an earlier
@@ -180,34 +180,34 @@ static uint32_t draw_agents(struct explore *x)
 static void set_patience(struct explore *x, const struct rdzv_config *config, uint32_t fence_max)
 {
     int64_t fence = (int64_t)fence_max * 1106 / 1000 * 1060 / 1000;
-    int64_t one_switch = (int64_t)config->wishes.stop_grace_ms + PREPARE_MS;
+    int64_t one_switch = (int64_t)config->defaults.stop_grace_ms + PREPARE_MS;
     x->train_ms = 2 * fence + 2 * one_switch + config->gather_max_ms + config->exit_grace_ms +
                   BACKOFF_MS + TRAINERS_MS + FAULTS_SERVER_SLEEP_MS;
-    x->grow_ms = (int64_t)config->wishes.grow_wait_ms + GROWTH_APART_MS + one_switch;
+    x->grow_ms = (int64_t)config->defaults.grow_wait_ms + GROWTH_APART_MS + one_switch;
 }
 
-static void make_world(struct explore *x, const struct explore_wish *wish)
+static void make_world(struct explore *x, const struct explore_options *run)
 {
     struct world *w = &x->world;
-    struct sim_options options = {.seed = wish->seed, .wire = wish->wire, .verbose = wish->verbose};
-    options.deaths = wish->seed % 4 != 0; /* older agents have no proofs of termination */
+    struct sim_options options = {.seed = run->seed, .wire = run->wire, .verbose = run->verbose};
+    options.deaths = run->seed % 4 != 0; /* older agents have no proofs of termination */
     world_init(w, &options);
-    w->options.pieces = wish->wire && world_draw(w, 0, 0, 33) % 2 == 0;
-    rng_init(&x->rng, wish->seed ^ UINT64_C(0x5eed));
-    x->roles = wish->roles;
+    w->options.pieces = run->wire && world_draw(w, 0, 0, 33) % 2 == 0;
+    rng_init(&x->rng, run->seed ^ UINT64_C(0x5eed));
+    x->roles = run->roles;
     w->check = check_new();
-    uint32_t n = wish->agents ? wish->agents : draw_agents(x);
+    uint32_t n = run->agents ? run->agents : draw_agents(x);
     nodes_new(w, n);
     net_new(w, n);
     jobs_new(w);
-    struct rdzv_config config = {.wishes = usual_wishes(), .max_sessions = 4 * n + 64};
+    struct rdzv_config config = {.defaults = default_options(), .max_sessions = 4 * n + 64};
     config.ttl_ms = ONE_OF(x, 3000, 5000, 10000);
-    config.wishes.gather_ms = ONE_OF(x, 200, 1000, 3000);
+    config.defaults.gather_ms = ONE_OF(x, 200, 1000, 3000);
     config.gather_max_ms = ONE_OF(x, 5000, 30000);
-    config.wishes.stop_grace_ms = ONE_OF(x, 0, 1000, 5000);
+    config.defaults.stop_grace_ms = ONE_OF(x, 0, 1000, 5000);
     config.exit_grace_ms = ONE_OF(x, 2000, 20000, 60000);
-    config.wishes.finish_idle_ms = config.exit_grace_ms;
-    config.wishes.grow_wait_ms = ONE_OF(x, 1000, 60000);
+    config.defaults.finish_idle_ms = config.exit_grace_ms;
+    config.defaults.grow_wait_ms = ONE_OF(x, 1000, 60000);
     config.fence_ms = ONE_OF(x, 3, 3, 5, 10) * config.ttl_ms;
     uint32_t ttl_max = config.ttl_ms;
     if (roll(x, 0, 2) == 0) {
@@ -226,7 +226,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     uint32_t low = ONE_OF(x, 0, 1, 20);
     uint32_t spread = spreads[roll(x, 0, 4)];
     /* Only in some simulations, so that stored seeds keep their behaviour. */
-    bool has_spot = wish->roles && (wish->seed % 5 == 1 || wish->seed % 5 == 2);
+    bool has_spot = run->roles && (run->seed % 5 == 1 || run->seed % 5 == 2);
     char name[NODE_NAME_MAX];
     for (uint32_t i = 0; i < n; i++) {
         snprintf(name, sizeof(name), "n%u", i);
@@ -240,8 +240,8 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
         net_link(w, i)->latency_lo = low;
         net_link(w, i)->latency_hi = low + spread;
     }
-    x->n_groups = wish->one_job ? 1 : (n + GROUP_MAX - 1) / GROUP_MAX;
-    if (x->n_groups == 1 && n > 3 && !wish->one_job && roll(x, 0, 2) == 0) {
+    x->n_groups = run->one_job ? 1 : (n + GROUP_MAX - 1) / GROUP_MAX;
+    if (x->n_groups == 1 && n > 3 && !run->one_job && roll(x, 0, 2) == 0) {
         x->n_groups = (uint32_t)roll(x, 2, 3);
     }
     x->groups = sim_alloc(x->n_groups, sizeof(*x->groups));
@@ -296,14 +296,14 @@ struct unrest {
 static struct unrest unrest_with_roles(const struct job *job, const struct cluster_view *view,
                                        uint32_t live)
 {
-    uint32_t most = live < job->max ? live : job->max;
+    uint32_t max = live < job->max ? live : job->max;
     uint32_t beside = live > job->min ? live - 1 : live; /* live nodes without the evaluator */
-    uint32_t least = !job->evaluator ? most : beside < job->max ? beside : job->max;
+    uint32_t min = !job->evaluator ? max : beside < job->max ? beside : job->max;
     if (!view->trains) {
         return RESTLESS("an epoch that does not train");
     }
-    least = can_wait(job, view) ? 0 : least;
-    return view->working >= job_world(job, least) && view->working <= job_world(job, most)
+    min = can_wait(job, view) ? 0 : min;
+    return view->working >= job_world(job, min) && view->working <= job_world(job, max)
                ? AT_REST
                : TRAINS_WITHOUT;
 }
@@ -442,32 +442,33 @@ static bool settle(struct explore *x)
     return settled;
 }
 
-static void report(struct explore *x, const struct explore_wish *wish)
+static void report(struct explore *x, const struct explore_options *options)
 {
     struct world *w = &x->world;
     uint64_t first = w->n_lines > 50 ? w->n_lines - 50 : 0;
-    for (uint64_t i = first; i < w->n_lines && !wish->quiet; i++) {
+    for (uint64_t i = first; i < w->n_lines && !options->quiet; i++) {
         printf("  %s\n", w->lines[i % TRACE_LINES]);
     }
     printf("VIOLATION seed=%llu event=%llu time=%lld.%03lld %s: %s\n",
-           (unsigned long long)wish->seed, (unsigned long long)w->events,
+           (unsigned long long)options->seed, (unsigned long long)w->events,
            (long long)(w->now / 1000), (long long)(w->now % 1000), check_failed_rule(w->check),
            check_failed_text(w->check));
     printf(
         "replay: sim_explore --seed %llu --agents %u --events %llu%s%s%s --until %llu --verbose\n",
-        (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
-        wish->wire ? " --wire" : "", wish->one_job ? " --one-job" : "",
-        wish->roles ? " --roles" : "", (unsigned long long)w->events + 1);
+        (unsigned long long)options->seed, options->agents, (unsigned long long)options->events,
+        options->wire ? " --wire" : "", options->one_job ? " --one-job" : "",
+        options->roles ? " --roles" : "", (unsigned long long)w->events + 1);
     fflush(stdout); /* prints the seeds even if the process is killed early */
 }
 
-void explore_seed(const struct explore_wish *wish, struct explore_result *ret)
+void explore_seed(const struct explore_options *options, struct explore_result *ret)
 {
     struct explore *x = sim_alloc(1, sizeof(*x));
     struct world *w = &x->world;
     *ret = (struct explore_result){0};
-    make_world(x, wish);
-    w->event_limit = wish->until && wish->until < wish->events ? wish->until : wish->events;
+    make_world(x, options);
+    w->event_limit =
+        options->until && options->until < options->events ? options->until : options->events;
     server_start(w);
     faults_start_idle(w, 80);
     bool should_continue = world_run(w, (int64_t)roll(x, 0, 20000));
@@ -486,7 +487,7 @@ void explore_seed(const struct explore_wish *wish, struct explore_result *ret)
     ret->violation = check_failed(w->check);
     if (ret->violation) {
         snprintf(ret->rule, sizeof(ret->rule), "%s", check_failed_rule(w->check));
-        report(x, wish);
+        report(x, options);
     }
     end_world(x);
     free(x);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct explore_wish {
+struct explore_options {
     uint64_t seed;
     uint32_t agents; /* number of agents; 0: drawn from the seed */
     uint64_t events;
@@ -28,6 +28,6 @@ struct explore_result {
     char rule[32];
 };
 
-void explore_seed(const struct explore_wish *wish, struct explore_result *ret);
+void explore_seed(const struct explore_options *options, struct explore_result *ret);
 
 #endif

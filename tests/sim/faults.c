@@ -40,8 +40,8 @@ static uint64_t roll(struct world *w, uint64_t low, uint64_t high)
 /* Returns a duration: usually short, sometimes very long. */
 static int64_t some_ms(struct world *w)
 {
-    static const uint32_t most[] = {50, 500, 2000, 8000, 20000, 60000, 200000};
-    return (int64_t)roll(w, 1, most[roll(w, 0, sizeof(most) / sizeof(most[0]) - 1)]);
+    static const uint32_t max[] = {50, 500, 2000, 8000, 20000, 60000, 200000};
+    return (int64_t)roll(w, 1, max[roll(w, 0, sizeof(max) / sizeof(max[0]) - 1)]);
 }
 
 /* Returns a machine on which an agent runs; any machine if there is none. */

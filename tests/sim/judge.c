@@ -740,7 +740,7 @@ void judge_formed(struct world *w, uint32_t job, uint64_t epoch)
 {
     const struct job_judge *j = judge_of(w, job);
     int64_t bound =
-        SWITCH_MS + server_config(w)->wishes.stop_grace_ms + 8 * (int64_t)net_latency(w);
+        SWITCH_MS + server_config(w)->defaults.stop_grace_ms + 8 * (int64_t)net_latency(w);
     if (j->is_planned && !server_is_disturbed(w) && w->now - j->stopped_at > bound) {
         check_fail(w->check, CHECK_SWITCH_TIME,
                    "epoch %llu is formed %lld ms after the stop of the last epoch, limit %lld",

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/job_options.h"
 #include "tests/sim/check.h"
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
 #include "tests/sim/probing.h"
 #include "tests/sim/script.h"
-#include "tests/wishes.h"
 
 #define SPIN_MAX 10000
 /* Memory that a core may use: for itself and the table. */
@@ -394,7 +394,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     snprintf(n->run_key, sizeof(n->run_key), "k%u", j->run_key);
     struct agent_config config = {
         .node_name = n->name,
-        .spec = no_wishes(j->min - j->n_ps - j->chief, j->max - j->n_ps - j->chief, j->nproc),
+        .spec = job_of_size(j->min - j->n_ps - j->chief, j->max - j->n_ps - j->chief, j->nproc),
         .durable = n->durable,
         .fixed_ports = n->fixed,
         .run_key = j->run_key ? n->run_key : NULL,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/core/rdzv.h"
+#include "tests/job_options.h"
 #include "tests/sim/check.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/jobs.h"
@@ -14,7 +15,6 @@
 #include "tests/sim/node.h"
 #include "tests/sim/probing.h"
 #include "tests/sim/server.h"
-#include "tests/wishes.h"
 
 /* Separator between commands and expected trace. */
 #define MARK "---"
@@ -209,7 +209,7 @@ static int build(struct scenario_world *sw)
     net_new(w, (uint32_t)sw->names.n);
     jobs_new(w);
     struct rdzv_config config = {.ttl_ms = 10000,
-                                 .wishes = usual_wishes(),
+                                 .defaults = default_options(),
                                  .gather_max_ms = 30000,
                                  .exit_grace_ms = 60000,
                                  .max_sessions = (uint32_t)(4 * sw->names.n + 64)};

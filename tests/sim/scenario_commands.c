@@ -88,15 +88,15 @@ static int set_config(struct world *w, struct words *words)
     struct rdzv_config *c = server_config(w);
     uint32_t wire = 0;
     uint32_t deaths = 0;
-    int rc = set_ms(words, "ttl", &c->ttl_ms) | set_ms(words, "gather", &c->wishes.gather_ms) |
+    int rc = set_ms(words, "ttl", &c->ttl_ms) | set_ms(words, "gather", &c->defaults.gather_ms) |
              set_ms(words, "gather_max", &c->gather_max_ms) | set_ms(words, "fence", &c->fence_ms) |
-             set_ms(words, "stop_grace", &c->wishes.stop_grace_ms) |
-             set_ms(words, "grow_wait", &c->wishes.grow_wait_ms) |
+             set_ms(words, "stop_grace", &c->defaults.stop_grace_ms) |
+             set_ms(words, "grow_wait", &c->defaults.grow_wait_ms) |
              set_ms(words, "exit_grace", &c->exit_grace_ms) |
-             set_ms(words, "finish_idle", &c->wishes.finish_idle_ms) |
+             set_ms(words, "finish_idle", &c->defaults.finish_idle_ms) |
              set_u32(words, "renew_rate", &c->renew_rate) |
              set_u32(words, "max_nodes", &c->max_nodes) |
-             set_u32(words, "max_restarts", &c->wishes.max_restarts) |
+             set_u32(words, "max_restarts", &c->defaults.max_restarts) |
              set_u32(words, "wire", &wire) | set_u32(words, "deaths", &deaths);
     w->options.wire = wire != 0;
     w->options.pieces = wire > 1;

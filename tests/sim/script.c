@@ -350,7 +350,7 @@ static void on_stop_saved(struct world *w, const struct sim_event *event)
 static bool can_save(struct world *w, const struct cluster *c)
 {
     const struct trainer_spec *spec = cluster_spec(w, c);
-    uint32_t grace_ms = server_config(w)->wishes.stop_grace_ms;
+    uint32_t grace_ms = server_config(w)->defaults.stop_grace_ms;
     bool can = spec->listens && !spec->deaf && grace_ms * 9 / 10 > spec->save_ms + HEARD_MS &&
                is_calm(w, c, grace_ms);
     for (uint32_t rank = 0; can && rank < c->world; rank++) {

@@ -20,8 +20,8 @@ static const char usage[] =
     "  --seeds FILE  lines `SEED AGENTS EVENTS [wire] [roles] [# why]`: these instead\n"
     "  --first RULE  no further than to the first violation of this rule\n";
 
-struct wish {
-    struct explore_wish one;
+struct options {
+    struct explore_options one;
     uint64_t count;
     double seconds;
     const char *seeds;
@@ -45,7 +45,7 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void add(struct sum *sum, const struct explore_wish *one)
+static void add(struct sum *sum, const struct explore_options *one)
 {
     struct explore_result result;
     explore_seed(one, &result);
@@ -59,11 +59,11 @@ static void add(struct sum *sum, const struct explore_wish *one)
     }
 }
 
-static int run_file(const struct wish *wish, struct sum *sum)
+static int run_file(const struct options *options, struct sum *sum)
 {
-    FILE *file = fopen(wish->seeds, "r");
+    FILE *file = fopen(options->seeds, "r");
     if (!file) {
-        perror(wish->seeds);
+        perror(options->seeds);
         return 2;
     }
     char line[256];
@@ -76,11 +76,11 @@ static int run_file(const struct wish *wish, struct sum *sum)
         }
         line[strcspn(line, "#")] = '\0';
         if (sscanf(line, "%llu %u %llu", &seed, &agents, &events) < 3) {
-            fprintf(stderr, "%s: cannot read: %s", wish->seeds, line);
+            fprintf(stderr, "%s: cannot read: %s", options->seeds, line);
             fclose(file);
             return 2;
         }
-        struct explore_wish one = wish->one;
+        struct explore_options one = options->one;
         one.seed = seed;
         one.agents = agents;
         one.events = events;
@@ -102,24 +102,26 @@ static bool is_found(const char *rule, const struct sum *sum)
     return false;
 }
 
-static void run_seeds(const struct wish *wish, struct sum *sum)
+static void run_seeds(const struct options *options, struct sum *sum)
 {
-    double end = seconds_now() + wish->seconds;
-    struct explore_wish one = wish->one;
+    double end = seconds_now() + options->seconds;
+    struct explore_options one = options->one;
     do {
         /* Every eighth seed also uses sealed frames. */
-        one.wire = wish->one.wire || ((wish->seconds > 0 || wish->count > 1) && one.seed % 8 == 7);
+        one.wire = options->one.wire ||
+                   ((options->seconds > 0 || options->count > 1) && one.seed % 8 == 7);
         add(sum, &one);
         one.seed++;
-        if (is_found(wish->first, sum)) {
+        if (is_found(options->first, sum)) {
             return;
         }
-    } while (wish->seconds > 0 ? seconds_now() < end : one.seed < wish->one.seed + wish->count);
+    } while (options->seconds > 0 ? seconds_now() < end
+                                  : one.seed < options->one.seed + options->count);
 }
 
-static int parse(int argc, char **argv, struct wish *ret)
+static int parse(int argc, char **argv, struct options *ret)
 {
-    *ret = (struct wish){.one = {.events = 50000}, .count = 1};
+    *ret = (struct options){.one = {.events = 50000}, .count = 1};
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i];
         if (strcmp(name, "--wire") == 0) {
@@ -169,23 +171,23 @@ static void print_rules(void)
 
 int main(int argc, char **argv)
 {
-    struct wish wish;
+    struct options options;
     struct sum sum = {0};
-    if (parse(argc, argv, &wish)) {
+    if (parse(argc, argv, &options)) {
         fputs(usage, stderr);
         return 2;
     }
-    if (wish.rules) {
+    if (options.rules) {
         print_rules();
         return 0;
     }
     double began = seconds_now();
-    if (wish.seeds) {
-        if (run_file(&wish, &sum)) {
+    if (options.seeds) {
+        if (run_file(&options, &sum)) {
             return 2;
         }
     } else {
-        run_seeds(&wish, &sum);
+        run_seeds(&options, &sum);
     }
     double took = seconds_now() - began;
     if (sum.seeds == 1) {

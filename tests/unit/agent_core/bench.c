@@ -448,7 +448,7 @@ struct bench *bench_new(uint32_t nproc, uint64_t seed)
     b->now = 1000000;
     b->deadline = INT64_MAX;
     b->config = (struct agent_config){.node_name = "label",
-                                      .spec = no_wishes(1, 4, nproc),
+                                      .spec = job_of_size(1, 4, nproc),
                                       .pid = 99,
                                       .join_timeout_ms = 600000,
                                       .exit_grace_ms = 60000,

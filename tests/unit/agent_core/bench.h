@@ -15,9 +15,9 @@
 
 #include "agent/core/agent.h"
 #include "common/message/cluster_table.h"
+#include "tests/job_options.h"
 #include "tests/unit/base/flaky.h"
 #include "tests/unit/test_runner.h"
-#include "tests/wishes.h"
 
 #define TTL_MS 10000
 #define FENCE_MS 120000

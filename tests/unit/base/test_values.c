@@ -14,9 +14,9 @@
 #include "common/text/escape.h"
 #include "common/text/text.h"
 #include "common/text/utf8.h"
+#include "tests/job_options.h"
 #include "tests/unit/base/flaky.h"
 #include "tests/unit/test_runner.h"
-#include "tests/wishes.h"
 
 TEST(error, every_code_is_negative_its_own_and_has_a_sentence)
 {
@@ -395,7 +395,7 @@ TEST(backoff, a_jittered_wait_is_any_part_of_it)
 
 TEST(job_spec, has_to_agree_in_what_all_want_alike_and_in_nothing_else)
 {
-    const struct job_spec first = no_wishes(1, 4, 2);
+    const struct job_spec first = job_of_size(1, 4, 2);
     struct job_spec other = first;
     other.script_digest = 7; /* the first node's digest counts */
     other.grow_now = other.no_grow = other.retry_start = true;

@@ -34,9 +34,9 @@ static int end(void **state)
 
 #define FIXTURE begin, end
 
-static void make(uint64_t capacity, uint64_t reserve, uint64_t most, bool evicts_oldest)
+static void make(uint64_t capacity, uint64_t reserve, uint64_t max, bool evicts_oldest)
 {
-    const struct admission_config config = {capacity, reserve, most, evicts_oldest};
+    const struct admission_config config = {capacity, reserve, max, evicts_oldest};
     assert_int_equal(admission_new(&config, &a), 0);
 }
 

@@ -199,7 +199,7 @@ static int begin(const char *path, const struct http_request *question)
     (void)snprintf(url, sizeof url, "%s%s", path[0] == '/' ? place : "", path);
     q.url = url;
     q.method = q.method ? q.method : "GET";
-    q.most = 65536;
+    q.max = 65536;
     q.within_ms = q.within_ms ? q.within_ms : DEADLINE_S * 1000;
     return INSIDE(http_call(base, &q, on_answer, &seen, &ask));
 }

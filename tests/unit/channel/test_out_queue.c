@@ -26,11 +26,11 @@ static void add(struct out_queue *queue, size_t *position, size_t n)
 }
 
 /* Reads up to most bytes and checks that they continue the stream. */
-static size_t take(int fd, size_t *position, size_t most)
+static size_t take(int fd, size_t *position, size_t max)
 {
     uint8_t bytes[4096];
-    assert_true(most <= sizeof bytes);
-    const ssize_t got = recv(fd, bytes, most, MSG_DONTWAIT);
+    assert_true(max <= sizeof bytes);
+    const ssize_t got = recv(fd, bytes, max, MSG_DONTWAIT);
     for (ssize_t i = 0; i < got; i++) {
         assert_int_equal(bytes[i], byte_at((*position)++));
     }

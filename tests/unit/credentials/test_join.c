@@ -95,17 +95,17 @@ static void put(const char *name, const char *text)
     assert_int_equal(state_dir_write(path_of(name), line, (size_t)n, &reason), 0);
 }
 
-static struct join_config agent_wish(void)
+static struct join_config agent_config(void)
 {
     return (struct join_config){.state_dir = directory, .roles = {PRINCIPAL_AGENT}, .n_roles = 1};
 }
 
 /* Finds a token and returns its mark. */
-static uint8_t found_mark(const struct join_config *wish)
+static uint8_t found_mark(const struct join_config *config)
 {
     struct join_info info;
     struct tfe_reason reason;
-    const int rc = join_find(wish, &info, &reason);
+    const int rc = join_find(config, &info, &reason);
     if (rc) {
         fail_msg("%s", reason.text);
     }
@@ -114,44 +114,44 @@ static uint8_t found_mark(const struct join_config *wish)
     return mark;
 }
 
-static int refusal(const struct join_config *wish, struct tfe_reason *reason)
+static int refusal(const struct join_config *config, struct tfe_reason *reason)
 {
     struct join_info info;
-    return join_find(wish, &info, reason);
+    return join_find(config, &info, reason);
 }
 
 #define FIXTURE make_directory, remove_directory
 
 TEST_IN(join, each_place_for_a_token_stands_before_the_next)
 {
-    struct join_config wish = agent_wish();
+    struct join_config config = agent_config();
     char given[TOKEN_TEXT_MAX];
     char file[PATH_MAX];
     put("agent.token", agent_token(5));
-    assert_int_equal(found_mark(&wish), 5);
+    assert_int_equal(found_mark(&config), 5);
     put("f2", agent_token(4));
     assert_int_equal(setenv("TFE_TOKEN_FILE", path_of("f2"), 1), 0);
-    assert_int_equal(found_mark(&wish), 4);
+    assert_int_equal(found_mark(&config), 4);
     assert_int_equal(setenv("TFE_TOKEN", agent_token(3), 1), 0);
-    assert_int_equal(found_mark(&wish), 3);
+    assert_int_equal(found_mark(&config), 3);
     put("f1", agent_token(2));
     assert_int_equal(setenv("TFE_TOKEN", agent_token(3), 1), 0);
-    wish.token_file = strcpy(file, path_of("f1"));
-    assert_int_equal(found_mark(&wish), 2);
+    config.token_file = strcpy(file, path_of("f1"));
+    assert_int_equal(found_mark(&config), 2);
     assert_int_equal(setenv("TFE_TOKEN", agent_token(3), 1), 0);
-    wish.token = strcpy(given, agent_token(1));
-    assert_int_equal(found_mark(&wish), 1);
+    config.token = strcpy(given, agent_token(1));
+    assert_int_equal(found_mark(&config), 1);
 }
 
 /* Regression: training scripts and their children inherited TFE_TOKEN, and "ps e" showed it. */
 TEST_IN(join, a_token_is_left_neither_on_the_command_line_nor_in_the_environment)
 {
-    struct join_config wish = agent_wish();
+    struct join_config config = agent_config();
     char given[TOKEN_TEXT_MAX];
     assert_int_equal(setenv("TFE_TOKEN", agent_token(3), 1), 0);
     const char *in_environment = getenv("TFE_TOKEN");
-    wish.token = strcpy(given, agent_token(1));
-    assert_int_equal(found_mark(&wish), 1);
+    config.token = strcpy(given, agent_token(1));
+    assert_int_equal(found_mark(&config), 1);
     assert_null(getenv("TFE_TOKEN"));
     assert_string_equal(in_environment, "");
     for (size_t i = 0; i < sizeof given; i++) {
@@ -161,13 +161,13 @@ TEST_IN(join, a_token_is_left_neither_on_the_command_line_nor_in_the_environment
 
 TEST_IN(join, a_tokens_text_is_wiped_from_memory)
 {
-    struct join_config wish = agent_wish();
+    struct join_config config = agent_config();
     char given[TOKEN_TEXT_MAX];
-    wish.token = strcpy(given, agent_token(1));
+    config.token = strcpy(given, agent_token(1));
     option = given;
     secret = strdup(given);
     wiped = 0;
-    assert_int_equal(found_mark(&wish), 1);
+    assert_int_equal(found_mark(&config), 1);
     assert_int_equal(wiped, 1);
     free((void *)(uintptr_t)secret);
     secret = NULL;
@@ -193,7 +193,7 @@ TEST_IN(join, a_file_that_others_may_read_is_refused)
         {0444, 12345, "%s belongs to another user with uid 12345 (chown it to uid 0)"},
         {0600, 12345, "%s belongs to another user with uid 12345 (chown it to uid 0)"},
     };
-    struct join_config wish = agent_wish();
+    struct join_config config = agent_config();
     if (geteuid() != 0) {
         SKIP("only root gives files away, and is not refused by an owner");
     }
@@ -202,14 +202,14 @@ TEST_IN(join, a_file_that_others_may_read_is_refused)
         struct tfe_reason said;
         char path[PATH_MAX];
         put("f1", agent_token(2));
-        wish.token_file = strcpy(path, path_of("f1"));
+        config.token_file = strcpy(path, path_of("f1"));
         assert_int_equal(chmod(path, cases[i].mode), 0);
         assert_int_equal(chown(path, cases[i].owner, cases[i].owner), 0);
         if (!cases[i].sentence) {
-            assert_int_equal(found_mark(&wish), 2);
+            assert_int_equal(found_mark(&config), 2);
             continue;
         }
-        assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+        assert_int_equal(refusal(&config, &reason), TFE_EAUTH);
         const char *percent = strstr(cases[i].sentence, "%s");
         reason_set(&said, "token from --token-file: %.*s%s%s", (int)(percent - cases[i].sentence),
                    cases[i].sentence, path, percent + 2);
@@ -221,52 +221,52 @@ TEST_IN(join, an_option_that_was_filled_from_the_environment_ranks_as_environmen
 {
     /* The option table reads TFE_TOKEN into the same field as --token; if it counted as --token it
      * would take precedence over --token-file. */
-    struct join_config wish = agent_wish();
+    struct join_config config = agent_config();
     char file[PATH_MAX];
     put("f1", agent_token(2));
     assert_int_equal(setenv("TFE_TOKEN", agent_token(3), 1), 0);
-    wish.token = getenv("TFE_TOKEN");
-    wish.token_file = strcpy(file, path_of("f1"));
-    assert_int_equal(found_mark(&wish), 2);
+    config.token = getenv("TFE_TOKEN");
+    config.token_file = strcpy(file, path_of("f1"));
+    assert_int_equal(found_mark(&config), 2);
     assert_int_equal(setenv("TFE_TOKEN", agent_token(3), 1), 0);
-    wish.token = getenv("TFE_TOKEN");
+    config.token = getenv("TFE_TOKEN");
     /* Likewise $TFE_TOKEN_FILE does not take precedence over $TFE_TOKEN. */
     assert_int_equal(setenv("TFE_TOKEN_FILE", file, 1), 0);
-    wish.token_file = getenv("TFE_TOKEN_FILE");
-    assert_int_equal(found_mark(&wish), 3);
+    config.token_file = getenv("TFE_TOKEN_FILE");
+    assert_int_equal(found_mark(&config), 3);
 }
 
 TEST_IN(join, empty_means_not_given)
 {
-    struct join_config wish = agent_wish();
+    struct join_config config = agent_config();
     put("agent.token", agent_token(5));
-    wish.token = (char[]){""};
-    wish.token_file = "";
-    wish.endpoint = "";
+    config.token = (char[]){""};
+    config.token_file = "";
+    config.endpoint = "";
     assert_int_equal(setenv("TFE_TOKEN", "", 1), 0);
     assert_int_equal(setenv("TFE_TOKEN_FILE", "", 1), 0);
-    assert_int_equal(found_mark(&wish), 5);
+    assert_int_equal(found_mark(&config), 5);
 }
 
 TEST_IN(join, the_best_role_in_the_state_directory_is_taken)
 {
-    struct join_config wish = agent_wish();
-    wish.roles[0] = PRINCIPAL_ADMIN;
-    wish.roles[1] = PRINCIPAL_OBSERVER;
-    wish.n_roles = 2;
+    struct join_config config = agent_config();
+    config.roles[0] = PRINCIPAL_ADMIN;
+    config.roles[1] = PRINCIPAL_OBSERVER;
+    config.n_roles = 2;
     put("agent.token", agent_token(1));
     put("observer.token", token_text(PRINCIPAL_OBSERVER, 2, (struct tfe_wall){0}));
-    assert_int_equal(found_mark(&wish), 2);
+    assert_int_equal(found_mark(&config), 2);
     put("admin.token", token_text(PRINCIPAL_ADMIN, 3, (struct tfe_wall){0}));
-    assert_int_equal(found_mark(&wish), 3);
+    assert_int_equal(found_mark(&config), 3);
 }
 
 TEST_IN(join, a_missing_token_says_where_it_looked_and_how_to_get_one)
 {
-    struct join_config wish = agent_wish();
+    struct join_config config = agent_config();
     struct tfe_reason reason;
     char want[PATH_MAX];
-    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    assert_int_equal(refusal(&config, &reason), TFE_EAUTH);
     (void)snprintf(
         want, sizeof want,
         "no token in --token, --token-file, TFE_TOKEN, TFE_TOKEN_FILE, and no agent.token in "
@@ -274,75 +274,75 @@ TEST_IN(join, a_missing_token_says_where_it_looked_and_how_to_get_one)
         "startup, and pass it with --token-file)",
         directory);
     assert_string_equal(reason.text, want);
-    wish.roles[1] = PRINCIPAL_ADMIN;
-    wish.n_roles = 2;
-    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    config.roles[1] = PRINCIPAL_ADMIN;
+    config.n_roles = 2;
+    assert_int_equal(refusal(&config, &reason), TFE_EAUTH);
     assert_non_null(strstr(reason.text, "no agent.token or admin.token in "));
 }
 
 TEST_IN(join, a_place_that_was_named_and_is_bad_is_not_passed_over)
 {
     char given[TOKEN_TEXT_MAX];
-    struct join_config wish = agent_wish();
+    struct join_config config = agent_config();
     struct tfe_reason reason;
     put("agent.token", agent_token(5));
-    wish.token_file = "/nonexistent/token";
-    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    config.token_file = "/nonexistent/token";
+    assert_int_equal(refusal(&config, &reason), TFE_EAUTH);
     assert_string_equal(reason.text,
                         "token from --token-file: open /nonexistent/token: no such file or "
                         "directory");
-    wish.token = strcpy(given, "tfe1_agent_nonsense");
-    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    config.token = strcpy(given, "tfe1_agent_nonsense");
+    assert_int_equal(refusal(&config, &reason), TFE_EAUTH);
     assert_non_null(strstr(reason.text, "invalid token in --token"));
     assert_null(strstr(reason.text, "nonsense"));
     static char huge[4096];
     memset(huge, 'a', sizeof huge - 1);
-    wish.token = huge;
-    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    config.token = huge;
+    assert_int_equal(refusal(&config, &reason), TFE_EAUTH);
 }
 
 TEST_IN(join, the_wrong_role_and_an_expired_token_are_told)
 {
-    struct join_config wish = agent_wish();
+    struct join_config config = agent_config();
     struct tfe_reason reason;
     char given[TOKEN_TEXT_MAX];
-    wish.token = strcpy(given, token_text(PRINCIPAL_OBSERVER, 1, (struct tfe_wall){0}));
-    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    config.token = strcpy(given, token_text(PRINCIPAL_OBSERVER, 1, (struct tfe_wall){0}));
+    assert_int_equal(refusal(&config, &reason), TFE_EAUTH);
     assert_string_equal(reason.text,
                         "the token from --token has the role observer; the required role is agent");
-    wish.token = strcpy(given, token_text(PRINCIPAL_AGENT, 1, (struct tfe_wall){86400000}));
-    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    config.token = strcpy(given, token_text(PRINCIPAL_AGENT, 1, (struct tfe_wall){86400000}));
+    assert_int_equal(refusal(&config, &reason), TFE_EAUTH);
     assert_string_equal(reason.text,
                         "the token from --token expired at 1970-01-02 00:00:00 UTC (get a new "
                         "one from the server's operator)");
     const struct tfe_wall later = {clock_wall().ms + 3600000};
-    wish.token = strcpy(given, token_text(PRINCIPAL_AGENT, 7, later));
-    assert_int_equal(found_mark(&wish), 7);
+    config.token = strcpy(given, token_text(PRINCIPAL_AGENT, 7, later));
+    assert_int_equal(found_mark(&config), 7);
 }
 
 TEST_IN(join, the_endpoint_comes_from_option_file_or_default)
 {
-    struct join_config wish = agent_wish();
+    struct join_config config = agent_config();
     struct join_info info;
     struct tfe_reason reason;
     put("agent.token", agent_token(5));
-    assert_int_equal(join_find(&wish, &info, &reason), 0);
+    assert_int_equal(join_find(&config, &info, &reason), 0);
     assert_string_equal(info.host, "localhost");
     assert_int_equal(info.port, 5556);
     put("endpoint", "127.0.0.1:7001");
-    assert_int_equal(join_find(&wish, &info, &reason), 0);
+    assert_int_equal(join_find(&config, &info, &reason), 0);
     assert_string_equal(info.host, "127.0.0.1");
     assert_int_equal(info.port, 7001);
-    wish.endpoint = "orchestrator";
-    assert_int_equal(join_find(&wish, &info, &reason), 0);
+    config.endpoint = "orchestrator";
+    assert_int_equal(join_find(&config, &info, &reason), 0);
     assert_string_equal(info.host, "orchestrator");
     assert_int_equal(info.port, 5556);
-    wish.endpoint = "orchestrator:99999";
-    assert_int_equal(join_find(&wish, &info, &reason), TFE_EINVAL);
+    config.endpoint = "orchestrator:99999";
+    assert_int_equal(join_find(&config, &info, &reason), TFE_EINVAL);
     assert_string_equal(reason.text, "--rdzv-endpoint: 'orchestrator:99999' is not HOST:PORT");
-    wish.endpoint = NULL;
+    config.endpoint = NULL;
     put("endpoint", "no endpoint");
-    assert_int_equal(join_find(&wish, &info, &reason), TFE_EINVAL);
+    assert_int_equal(join_find(&config, &info, &reason), TFE_EINVAL);
     assert_non_null(strstr(reason.text, path_of("endpoint")));
 }
 

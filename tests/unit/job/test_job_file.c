@@ -222,9 +222,9 @@ static char *many(const char *head, const char *suffix, int n, const char *tail)
 
 TEST_IN(job_file, numbers_of_words_and_labels_are_bounded)
 {
-    char *most = many("name: x\ncommand: [", "", 256, "]\n");
-    (void)reads(most);
-    free(most);
+    char *max = many("name: x\ncommand: [", "", 256, "]\n");
+    (void)reads(max);
+    free(max);
     char *words = many("name: x\ncommand: [", "", 257, "]\n");
     assert_true(is_refused(words, "command: expected a list of 1 to 256"));
     free(words);
@@ -252,9 +252,9 @@ static char *long_words(int n, size_t length)
 
 TEST_IN(job_file, its_bytes_are_bounded)
 {
-    char *most = long_words(1, 4096);
-    (void)reads(most);
-    free(most);
+    char *max = long_words(1, 4096);
+    (void)reads(max);
+    free(max);
     char *word = long_words(1, 4097);
     assert_true(is_refused(word, "command: [0]: the value is longer than 4096"));
     free(word);

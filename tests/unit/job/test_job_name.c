@@ -65,16 +65,16 @@ TEST_IN(job_name, is_the_script_s_or_the_directory_s)
 TEST_IN(job_name, is_no_longer_than_a_name_may_be)
 {
     char text[256];
-    char most[64];
-    (void)snprintf(most, sizeof(most), "%058d", 7);
+    char max[64];
+    (void)snprintf(max, sizeof(max), "%058d", 7);
     (void)snprintf(text, sizeof(text), "command: [%0100d.py]", 7);
     const char *name = made(text, first);
     assert_int_equal(strlen(name), TFE_ID_MAX);
     assert_string_equal(name + TFE_ID_MAX - 6, "-" FIRST);
-    (void)snprintf(text, sizeof(text), "generate_name: '%s'", most);
+    (void)snprintf(text, sizeof(text), "generate_name: '%s'", max);
     name = made(text, first);
     assert_int_equal(strlen(name), 58 + JOB_NAME_RANDOM);
-    (void)snprintf(text, sizeof(text), "generate_name: '0%s'", most);
+    (void)snprintf(text, sizeof(text), "generate_name: '0%s'", max);
     assert_true(is_refused(text, "expected at most 58 characters"));
     assert_true(is_refused("generate_name: ''", "expected at most 58 characters"));
     assert_true(is_refused("generate_name: 5", "expected at most 58 characters"));

@@ -82,15 +82,15 @@ static void set_due(uint32_t who, int64_t due)
         swap(at, (at - 1) / 2);
     }
     for (;;) {
-        uint32_t least = at;
+        uint32_t min = at;
         for (uint32_t child = 2 * at + 1; child <= 2 * at + 2 && child < w.n_heap; child++) {
-            least = due_of(w.heap[child]) < due_of(w.heap[least]) ? child : least;
+            min = due_of(w.heap[child]) < due_of(w.heap[min]) ? child : min;
         }
-        if (least == at) {
+        if (min == at) {
             return;
         }
-        swap(at, least);
-        at = least;
+        swap(at, min);
+        at = min;
     }
 }
 

@@ -106,14 +106,14 @@ bool waits(const struct job *job)
     return job->is_there && !job->is_over && !job->is_suspended && needs(job) > 0;
 }
 
-static uint32_t least(const struct job *job)
+static uint32_t min(const struct job *job)
 {
     return job->min[0] + job->min[1] + job->min[2] + job->min[3];
 }
 
 static bool is_too_large(const struct job *job)
 {
-    return usable(job, books.n_here) < least(job);
+    return usable(job, books.n_here) < min(job);
 }
 
 /* Returns the job's quotas as a bit set (1 << quota). */
@@ -131,7 +131,7 @@ static bool is_above(const struct job *job)
 {
     unsigned set = 0;
     for (int q = 0; q < QUOTAS; q++) {
-        set |= (unsigned)(least(job) > books.quotas[q].nodes) << q;
+        set |= (unsigned)(min(job) > books.quotas[q].nodes) << q;
     }
     return (set & quotas_of(job)) != 0;
 }
@@ -380,7 +380,7 @@ void judge_rest(const struct placement_actions *again, struct tfe_mono due)
 /* Returns how many nodes the job keeps, whichever job of its priority needs nodes. */
 static uint32_t firm_of(const struct job *job)
 {
-    return least(job) - needs(job);
+    return min(job) - needs(job);
 }
 
 static uint32_t held_of(const struct job *job)
@@ -468,7 +468,7 @@ void judge_served(void)
         if (lacking || is_held_up) {
             continue;
         }
-        JUDGE(demand_of(job) >= least(job), "j%u hides what it wants", j);
+        JUDGE(demand_of(job) >= min(job), "j%u hides what it wants", j);
         if (!is_too_large(job)) {
             JUDGE(n_to_have(job) < needs(job), "j%u waits for ever", j);
             return;
@@ -500,9 +500,9 @@ void judge_orders(void)
                 above += is_below_one(job) ? held_of(job) : held_of(job) - firm_of(job);
             }
         }
-        const uint32_t most = books.quotas[q].busy > books.quotas[q].nodes ? books.quotas[q].busy
-                                                                           : books.quotas[q].nodes;
-        JUDGE(books.quotas[q].nodes == 0 || n <= most + above, "%u ordered for %s, of %u", n,
-              quota_patterns[q], most);
+        const uint32_t max = books.quotas[q].busy > books.quotas[q].nodes ? books.quotas[q].busy
+                                                                          : books.quotas[q].nodes;
+        JUDGE(books.quotas[q].nodes == 0 || n <= max + above, "%u ordered for %s, of %u", n,
+              quota_patterns[q], max);
     }
 }

@@ -325,14 +325,14 @@ TEST_IN(checkpoints, a_save_amid_more_than_the_kernel_remembers_is_seen)
         snprintf(names[i], sizeof(names[i]), "%s/other-%d", stage.dir, i);
     }
     folder_write(names[0], "");
-    int most = 0;
+    int max = 0;
     FILE *file = fopen("/proc/sys/fs/inotify/max_queued_events", "r");
-    assert_int_equal(fscanf(file, "%d", &most), 1);
+    assert_int_equal(fscanf(file, "%d", &max), 1);
     fclose(file);
-    if (most > 100000) {
+    if (max > 100000) {
         SKIP("the kernel remembers too much here");
     }
-    for (int i = 0; i <= most; i++) {
+    for (int i = 0; i <= max; i++) {
         assert_int_equal(rename(names[i % 2], names[(i + 1) % 2]), 0);
     }
     save("ckpt-3");

@@ -217,11 +217,11 @@ TEST_IN(scripts, who_was_ours_in_one_epoch_is_looked_at_again_in_the_next)
 static int flood_of_hundreds(void)
 {
     enum { MANY = 200 };
-    int most = open("/proc/sys/net/unix/max_dgram_qlen", O_WRONLY | O_CLOEXEC);
-    if (most < 0 || write(most, "500", 3) != 3) {
+    int max = open("/proc/sys/net/unix/max_dgram_qlen", O_WRONLY | O_CLOEXEC);
+    if (max < 0 || write(max, "500", 3) != 3) {
         return 77;
     }
-    close(most);
+    close(max);
     setup(NULL);
     int fd = script_open(77);
     for (int i = 0; i < MANY; i++) {

@@ -7,14 +7,14 @@
 #include "server/events/event_log.h"
 #include "server/events/series.h"
 #include "server/jobs/pool.h"
-#include "tests/wishes.h"
+#include "tests/job_options.h"
 
 /* Starts the parts of the server in the same order as main.c. */
 static void start_parts(struct fixture *f)
 {
     const struct rdzv_config config = {.incarnation = 7,
                                        .ttl_ms = 10000,
-                                       .wishes = usual_wishes(),
+                                       .defaults = default_options(),
                                        .gather_max_ms = 30000,
                                        .exit_grace_ms = 60000,
                                        .max_sessions = f->max_agents,
@@ -133,9 +133,10 @@ void fixture_end(struct fixture *f)
 void fixture_set_token(struct fixture *f, enum principal_role role, const char *scope,
                        uint32_t uses)
 {
-    const struct msg_token_create wish = {.role = role, .scope = scope, .uses = uses, .label = ""};
+    const struct msg_token_create config = {
+        .role = role, .scope = scope, .uses = uses, .label = ""};
     const struct msg_token_row *row;
-    assert_int_equal(keyring_make(keys_ring(f->keys), &wish, clock_wall(), &f->world.token, &row),
+    assert_int_equal(keyring_make(keys_ring(f->keys), &config, clock_wall(), &f->world.token, &row),
                      0);
     (void)snprintf(f->token_key, sizeof f->token_key, "%s", row->key);
 }

@@ -9,8 +9,8 @@
 #include "common/credentials/node_secrets.h"
 #include "server/auth/keyring.h"
 #include "server/auth/keys.h"
+#include "tests/job_options.h"
 #include "tests/unit/fake_clock.h"
-#include "tests/wishes.h"
 
 struct fixture server;
 
@@ -409,7 +409,7 @@ static void on_agent_message(struct side *side, const struct tfe_msg *msg)
 void agents_run(const char *job, uint32_t n)
 {
     const struct pool_job *its = job_of(job);
-    struct job_spec spec = no_wishes(its->needs.min_nodes, its->needs.max_nodes, 1);
+    struct job_spec spec = job_of_size(its->needs.min_nodes, its->needs.max_nodes, 1);
     spec.linger = its->needs.may_linger;
     for (uint32_t i = 0; i < n; i++) {
         struct client *c = &agents[i];

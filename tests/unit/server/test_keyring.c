@@ -78,9 +78,9 @@ static int come(struct fixture *f, const struct token *token, struct tfe_wall no
 static const struct msg_token_row *make(struct fixture *f, const char *scope, const char *label,
                                         uint32_t ttl_ms, uint32_t uses, struct token *ret)
 {
-    const struct msg_token_create wish = {PRINCIPAL_AGENT, scope, ttl_ms, uses, label, 0};
+    const struct msg_token_create config = {PRINCIPAL_AGENT, scope, ttl_ms, uses, label, 0};
     const struct msg_token_row *row;
-    assert_int_equal(keyring_make(f->ring, &wish, today, ret, &row), 0);
+    assert_int_equal(keyring_make(f->ring, &config, today, ret, &row), 0);
     return row;
 }
 
@@ -447,11 +447,11 @@ TEST_IN(keyring, the_limit_is_for_what_is_made_and_not_for_what_is_known)
     struct fixture *f = *state;
     struct token token;
     const struct msg_token_row *row;
-    const struct msg_token_create wish = {PRINCIPAL_AGENT, "*", 1000, 0, "", 0};
+    const struct msg_token_create config = {PRINCIPAL_AGENT, "*", 1000, 0, "", 0};
     for (unsigned i = 0; i < KEYRING_MAX; i++) {
-        assert_int_equal(keyring_make(f->ring, &wish, today, &token, &row), 0);
+        assert_int_equal(keyring_make(f->ring, &config, today, &token, &row), 0);
     }
-    assert_int_equal(keyring_make(f->ring, &wish, today, &token, &row), TFE_EFULL);
+    assert_int_equal(keyring_make(f->ring, &config, today, &token, &row), TFE_EFULL);
     const struct msg_token_row own = {.key = "01000300000000000000000000000001",
                                       .role = PRINCIPAL_ADMIN,
                                       .scope = "*",
@@ -460,7 +460,7 @@ TEST_IN(keyring, the_limit_is_for_what_is_made_and_not_for_what_is_known)
     assert_int_equal(keyring_add(f->ring, &own), 0);
     assert_int_equal(revoke(f, "01000300000000000000000000000002"), 0);
     /* Expired keys make room after their retention time. */
-    assert_int_equal(keyring_make(f->ring, &wish, later(DAY_MS + 2000), &token, &row), 0);
+    assert_int_equal(keyring_make(f->ring, &config, later(DAY_MS + 2000), &token, &row), 0);
 }
 
 /* --- quotas ----------------------------------------------------------------------------------- */
@@ -489,10 +489,10 @@ static void listen(struct fixture *f)
 static int grant(struct fixture *f, const char *scope, uint32_t quota, struct tfe_wall now,
                  char ret_key[MSG_KEY_HEX + 1])
 {
-    const struct msg_token_create wish = {PRINCIPAL_ADMIN, scope, 60000, 0, "", quota};
+    const struct msg_token_create config = {PRINCIPAL_ADMIN, scope, 60000, 0, "", quota};
     const struct msg_token_row *row;
     struct token token;
-    int rc = keyring_make(f->ring, &wish, now, &token, &row);
+    int rc = keyring_make(f->ring, &config, now, &token, &row);
     if (rc == 0) {
         (void)snprintf(ret_key, MSG_KEY_HEX + 1, "%s", row->key);
     }

@@ -77,9 +77,9 @@ static void forge(const char *name, bool of_other_server, bool has_expired)
     assert_int_equal(token_parse(&token, text_of(name)), 0);
     memcpy(public_key, token.server_public_key, sizeof public_key);
     public_key[0] ^= of_other_server;
-    const struct token_config wish = {.role = token.role,
-                                      .expires.ms = has_expired ? clock_wall().ms - 3600000 : 0};
-    token_mint(&token, &wish, root, public_key);
+    const struct token_config config = {.role = token.role,
+                                        .expires.ms = has_expired ? clock_wall().ms - 3600000 : 0};
+    token_mint(&token, &config, root, public_key);
     char text[TOKEN_TEXT_MAX];
     token_format(&token, text);
     token_done(&token);

@@ -6,8 +6,8 @@
 #include "server/events/log_relay.h"
 #include "server/jobs/job_registry.h"
 #include "server/query/record_source.h"
+#include "tests/job_options.h"
 #include "tests/unit/server/fixture.h"
-#include "tests/wishes.h"
 
 enum { AGENTS = LIMIT_LOG_NODES + 2, WITH_RANK = 2, NPROC = 2 };
 
@@ -74,7 +74,7 @@ static void came(uint32_t i)
                                         .node = agent->node,
                                         .node_secret = secret,
                                         .node_name = "host",
-                                        .spec = no_wishes(WITH_RANK, WITH_RANK, NPROC),
+                                        .spec = job_of_size(WITH_RANK, WITH_RANK, NPROC),
                                         .host = "192.0.2.7"}});
     RUN_UNTIL(&f.world, agent->is_in);
     if (i < WITH_RANK) {
@@ -135,11 +135,11 @@ static int end(void **state)
 
 static struct principal reader = {.role = PRINCIPAL_OBSERVER, .scope = PRINCIPAL_EVERY_JOB};
 
-static struct rows *ask(struct msg_logs wish)
+static struct rows *ask(struct msg_logs request)
 {
     struct rows *rows;
-    wish.job = wish.job ? wish.job : "a";
-    assert_int_equal(rows_logs(f.all->logs, &reader, &wish, &rows), 0);
+    request.job = request.job ? request.job : "a";
+    assert_int_equal(rows_logs(f.all->logs, &reader, &request, &rows), 0);
     return rows;
 }
 

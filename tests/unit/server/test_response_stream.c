@@ -45,7 +45,7 @@ struct fixture {
     unsigned freed;
     unsigned rounds; /* calls of drained() */
     int rc;          /* result of the last call */
-    size_t most;     /* largest number of bytes queued */
+    size_t max;      /* largest number of bytes queued */
 };
 
 static struct fixture f;
@@ -59,7 +59,7 @@ static void on_drained(struct side *side, const struct tfe_msg *msg)
     if (f.answer) {
         f.rc = response_continue(&f.answer);
         const size_t queued = f.world.server.ch ? channel_queued(f.world.server.ch) : 0;
-        f.most = queued > f.most ? queued : f.most;
+        f.max = queued > f.max ? queued : f.max;
     }
 }
 
@@ -105,7 +105,7 @@ TEST_IN(answer, of_many_rows_comes_whole_and_in_order_a_bite_at_a_time)
     assert_null(f.answer);
     assert_int_equal(f.freed, 1);
     assert_true(f.rounds > 10);
-    assert_true(f.most < 2 * LIMIT_UNSENT_BYTES);
+    assert_true(f.max < 2 * LIMIT_UNSENT_BYTES);
 }
 
 TEST_IN(answer, that_has_to_wait_for_its_source_goes_on_when_that_wakes_it)

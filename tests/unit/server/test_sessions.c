@@ -3,8 +3,8 @@
 #include "common/base/clock.h"
 #include "common/credentials/node_secrets.h"
 #include "server/auth/keyring.h"
+#include "tests/job_options.h"
 #include "tests/unit/server/fixture.h"
-#include "tests/wishes.h"
 
 enum { OTHERS = 8 };
 
@@ -119,7 +119,7 @@ static struct tfe_msg join_of(const char *proof)
     struct tfe_msg msg = {
         .type = MSG_JOIN,
         .u.join = {
-            .job = "j", .node_name = "host", .spec = no_wishes(1, 2, 1), .host = "192.0.2.7"}};
+            .job = "j", .node_name = "host", .spec = job_of_size(1, 2, 1), .host = "192.0.2.7"}};
     node_secret_make(secret);
     assert_int_equal(node_id_of(secret, &node), 0);
     msg.u.join.node = node.text;

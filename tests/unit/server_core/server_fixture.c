@@ -455,7 +455,7 @@ struct rdzv_config usual_config(void)
 {
     return (struct rdzv_config){.incarnation = 7,
                                 .ttl_ms = TTL_MS,
-                                .wishes = usual_wishes(),
+                                .defaults = default_options(),
                                 .gather_max_ms = 30000,
                                 .exit_grace_ms = 60000,
                                 .max_sessions = SESSIONS};
@@ -463,7 +463,7 @@ struct rdzv_config usual_config(void)
 
 struct msg_join usual_join(uint32_t min, uint32_t max)
 {
-    struct msg_join join = {.job = "j", .spec = no_wishes(min, max, 1), .pid = 4711};
+    struct msg_join join = {.job = "j", .spec = job_of_size(min, max, 1), .pid = 4711};
     join.spec.script_digest = 99;
     join.spec.retry_start = true; /* in most tests a trainer that ends at once is to be restarted */
     return join;

@@ -18,9 +18,9 @@
 #include "common/base/id.h"
 #include "common/message/cluster_table.h"
 #include "server/core/rdzv.h"
+#include "tests/job_options.h"
 #include "tests/unit/base/flaky.h"
 #include "tests/unit/test_runner.h"
-#include "tests/wishes.h"
 
 #define SESSIONS 64u
 #define TTL_MS 10000

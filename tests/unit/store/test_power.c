@@ -29,9 +29,9 @@ struct world {
 
 static long cycles(void)
 {
-    const char *wish = getenv("TFE_TEST_CYCLES");
-    if (wish) {
-        return strtol(wish, NULL, 10);
+    const char *text = getenv("TFE_TEST_CYCLES");
+    if (text) {
+        return strtol(text, NULL, 10);
     }
     return getenv("TFE_TEST_FULL") ? 5000 : 300;
 }
