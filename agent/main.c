@@ -163,7 +163,8 @@ static int find_server(const struct agent_settings *settings, struct standalone 
         int rc = standalone_start(standalone, reason);
         return rc ? rc : standalone_find(standalone, ret, reason);
     }
-    const bool is_of_pool = settings->handover; /* the agent's token is in TFE_TOKEN */
+    const bool is_of_pool =
+        settings->handover; /* an agent that the pool started finds its token in TFE_TOKEN */
     struct join_config config = {
         .endpoint = settings->endpoint,
         .token = is_of_pool ? NULL : settings->token,

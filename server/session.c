@@ -254,7 +254,7 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
             reports_handle(s->all->reports, s->number, &s->report, msg);
         }
         if (!known) {
-            channel_expect(s->channel, 0); /* the peer owes nothing between messages */
+            channel_expect(s->channel, 0); /* no timeout applies between messages */
             session_idle(s, s->phase == SESSION_LEAVING);
         }
         return;
@@ -459,7 +459,8 @@ static void on_drained(void *ctx, struct channel *ch)
     session_release(s);
 }
 
-/* The peer has not sent what it owes within LIMIT_SILENCE_MS. */
+/* The peer has sent nothing within LIMIT_SILENCE_MS although a message or the rest of one was due.
+ */
 static void on_silent(void *ctx, struct channel *ch)
 {
     struct session *s = ctx;

@@ -1,6 +1,6 @@
 /* server/table_stream.c: sends cluster tables as sockets drain. A stream keeps a position, not
  * bytes: sealed frames of a 200 KB table for ten thousand agents would take 2 GB. Sealing them in
- * one turn of the loop would take seconds, so a batch limits each turn. */
+ * one iteration of the loop would take seconds, so a batch limits each turn. */
 #include "server/table_stream.h"
 
 #include <stdlib.h>
@@ -173,8 +173,8 @@ int table_stream_go_on(struct table_stream *t)
             return channel_ends_itself(rc) ? 0 : TFE_ENOMEM;
         }
         t->next++;
-        /* Push now; otherwise frames of all agents accumulate until the end of this turn of the
-         * loop. */
+        /* Push now; otherwise frames of all agents accumulate until the end of this iteration
+         * of the loop. */
         if (!channel_push(ch)) {
             break;
         }

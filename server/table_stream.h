@@ -1,5 +1,6 @@
 /* server/table_stream.h: sends cluster tables to agents, chunk by chunk as each socket drains,
- * followed by START; only some chunks per turn of the loop, so that renewals are not delayed. */
+ * followed by START; only some chunks per iteration of the loop, so that renewals are not delayed.
+ */
 #ifndef TFE_SERVER_TABLE_STREAM_H
 #define TFE_SERVER_TABLE_STREAM_H
 
@@ -22,10 +23,10 @@ struct table_cache {
     struct table_chunks *first;
 };
 
-/* Returns the chunks of a table, encoding them on first use. Equal rows pointer, epoch and base
- * digest mean the same table (rdzv.h). Chunks live until table_cache_done(), or longer while a
- * stream uses them. Returns 0; TFE_ENOMEM; TFE_EINVAL or TFE_ETOOBIG if the table cannot be
- * encoded (a bug of the caller). */
+/* Returns the chunks of a table, encoding them on first use. A table is identified by its rows
+ * pointer, epoch and base digest (rdzv.h). Chunks are valid until table_cache_done(), or longer
+ * while a stream uses them. Returns 0; TFE_ENOMEM; TFE_EINVAL or TFE_ETOOBIG if the table cannot
+ * be encoded (a bug of the caller). */
 int table_cache_get(struct table_cache *cache, const struct msg_table *table,
                     struct table_chunks **ret) TFE_MUST_CHECK;
 void table_cache_done(struct table_cache *cache);

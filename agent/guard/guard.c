@@ -131,7 +131,8 @@ static void guard_finish(const struct guard_end *end, const struct guard_proof *
                                               .agent_is_gone = end->agent_is_gone,
                                               .is_childless = end->is_childless};
     if (end->agent_left) {
-        return; /* the agent has told the server, or its node may wait for the lease to end */
+        return; /* the agent has reported its end to the server; otherwise the server waits for the
+                   lease to end */
     }
     bool reveals = proof && end->fence_ms != GUARD_NEVER && agent_proof_is_allowed(&condition);
     int fd = reveals && proof->port != 0 ? PROOF_FD : -1;

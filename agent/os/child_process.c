@@ -22,7 +22,8 @@
 
 /* Maximum length of a line; the rest of a longer one is discarded. */
 #define LINE_MAX_BYTES 512
-/* Maximum number of reads per turn of the event loop, so that endless output delays nothing. */
+/* Maximum number of reads per iteration of the event loop, so that endless output delays nothing.
+ */
 #define READS_PER_ITERATION 16
 
 extern char **environ;

@@ -155,7 +155,7 @@ static bool diag_collect(int *diag, int family, uint16_t port, struct inodes *re
         diag_receive(*diag, port, ret)) {
         return true;
     }
-    /* A response that arrives late must not be taken for that of the next request. */
+    /* A response that arrives late must not be mistaken for that of the next request. */
     close(*diag);
     *diag = -1;
     ret->n = before;

@@ -127,7 +127,7 @@ static void header(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
     snprintf(ret, SOURCE_HEADER_MAX + 1, TOKEN_HEADER "%s", aws->token);
 }
 
-/* Sends the next request of the round. A failed request does not hold up the other one. */
+/* Sends the next request of the round. A failed request does not delay the other one. */
 static void turn(struct source_poll *poll)
 {
     static const char *const ttl[] = {"X-aws-ec2-metadata-token-ttl-seconds: 21600", NULL};

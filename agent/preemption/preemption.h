@@ -34,7 +34,7 @@ struct notice_intervals {
     uint32_t answer_ms;
     uint32_t info_ms; /* retry interval for machine facts and for a service that was not found */
     /* A node with an active notice is drained after no trainer has run for this long. An epoch
-     * that was being prepared when the notice came has started by then. */
+     * that was being prepared when the notice arrived has started by then. */
     uint32_t quiet_ms;
 };
 

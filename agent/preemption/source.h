@@ -113,7 +113,7 @@ void source_stop(struct source *s);
 void source_poll_start(struct source_poll *poll, struct source *s,
                        void (*turn)(struct source_poll *poll));
 void source_poll_stop(struct source_poll *poll);
-/* Schedules the next turn; later if the source is silent. */
+/* Schedules the next poll of the source; later than ms if the source is silent. */
 void source_poll_after(struct source_poll *poll, uint32_t ms);
 
 /* Requests a path with its query from the cloud's service; path must stay valid until the

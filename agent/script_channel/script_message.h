@@ -12,7 +12,8 @@
 #include "common/message/msg.h"
 #include "common/text/reason.h"
 
-/* Fits a checkpoint's path (PATH_MAX), even with JSON escapes. */
+/* Maximum length of a message in bytes; a checkpoint's path (PATH_MAX) fits even with JSON
+ * escapes. */
 #define SCRIPT_MESSAGE_MAX 8192
 #define SCRIPT_PATH_MAX 4096
 /* Messages of the agent contain numbers and a reason. */

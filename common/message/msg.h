@@ -202,7 +202,7 @@ struct msg_artifact {
 /* NOTICE: this node is about to be taken away or, if withdrawn, stays after all. */
 struct msg_notice {
     enum tfe_notice kind;
-    uint32_t deadline_ms; /* time until the node goes, from sending; MSG_UNSET if unknown */
+    uint32_t deadline_ms; /* time from sending until the node ends; MSG_UNSET if unknown */
     bool withdrawn;
     bool uncertain;   /* the node may stay after all, or go sooner */
     bool interrupted; /* a user ended the agent at its terminal; the machine stays */

@@ -111,7 +111,7 @@ struct msg_condition_row {
     const char *message; /* message of the condition, a sentence */
 };
 
-/* POOL_NODES: asks for the nodes of the pool. Answered by POOL_ROWs and STATUS_END. */
+/* POOL_NODES: requests the nodes of the pool. Answered by POOL_ROWs and STATUS_END. */
 struct msg_pool_nodes {
     char nothing;
 };
@@ -131,8 +131,8 @@ struct msg_pool_row {
     struct msg_machine_info machine_info;
 };
 
-/* DEMAND: asks what the jobs want of the pool and what the pool has. Answered by DEMAND_ROWs and
- * STATUS_END. */
+/* DEMAND: requests how many nodes the jobs can use and how many the pool has. Answered by
+ * DEMAND_ROWs and STATUS_END. */
 struct msg_demand {
     char nothing;
 };

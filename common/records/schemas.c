@@ -53,8 +53,8 @@ static const char *job_nodes(const void *row, char *buf)
     return buf;
 }
 
-/* Returns why the job has failed, how it failed last and when the next try comes, or what it waits
- * for. */
+/* Returns why the job has failed, how it failed last and when the next attempt follows, or what it
+ * waits for. */
 static const char *job_reason(const void *row, char *buf)
 {
     const struct msg_status_job *job = row;

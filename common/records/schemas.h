@@ -21,8 +21,8 @@ struct epoch_record {
                            epoch was due */
     int64_t standstill; /* time from the end of the previous epoch to the first step or, without a
                            step, to this epoch's end; 0 for the first epoch of a run that trained */
-    bool is_lower_bound; /* standstill is a lower bound: the first step is still to come, or steps
-                      are not reported */
+    bool is_lower_bound; /* standstill is a lower bound: the first step is not yet received, or
+                      steps are not reported */
     int64_t running;     /* duration of training; up to now for the running epoch */
     int64_t saved; /* wall-clock time of the job's newest checkpoint, if it is of this epoch; 0
                       for earlier epochs, of which the server keeps only the step */

@@ -397,8 +397,8 @@ void keyring_discard(struct keyring *ring, const char *hex)
     report_quota(ring, scope);
 }
 
-/* Returns until when to keep the record of a revoked token that had none. For node keys the record
- * also covers renewals, the last of which may have been made just now. */
+/* Returns when the record of a revocation may be deleted: once no token that it revokes can still
+ * be valid. For a node key, that includes a renewal made just before the revocation. */
 static struct tfe_wall end_of(const uint8_t id[PRINCIPAL_KEY_ID_BYTES], struct tfe_wall now)
 {
     return token_is_node_key(id) ? (struct tfe_wall){now.ms + LIMIT_NODE_KEY_MS} : token_expiry(id);

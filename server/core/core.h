@@ -103,8 +103,9 @@ struct rdzv {
     struct node *dead_nodes;
     struct job *dead_jobs;
     char sentence[MSG_SENTENCE_MAX]; /* text of a refusal or a trace of this step */
-    char welcome[MSG_SENTENCE_MAX];  /* text of this step's WELCOME */
-    char tail[MSG_TAIL_MAX + 1];     /* output tail of this step's EXITED */
+    char
+        welcome[MSG_SENTENCE_MAX]; /* buffer for the sentence of the WELCOME that this step sends */
+    char tail[MSG_TAIL_MAX + 1];   /* output tail of this step's EXITED */
 };
 
 /* Returns true if the time has come. Always false for NEVER. */

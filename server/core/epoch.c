@@ -76,7 +76,7 @@ void epoch_prepare_spares(struct rdzv *r, struct job *job)
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        /* A spare that came while the epoch was being written has been sent PREPARE, and may be
+        /* A spare that joined while the epoch was being written has been sent PREPARE, and may be
          * READY. */
         if (!node_is_member(node) && node_is_connected(node) && !node_is_ready(node)) {
             node_prepare(r, node);

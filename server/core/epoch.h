@@ -66,7 +66,7 @@ int epoch_reserve(struct rdzv *r, struct epoch *epoch, size_t slots) TFE_MUST_CH
  * Repeated reports raise the number by increasing amounts, so that false ones can make the job
  * repeat READY only a few times. Returns false if the number was known or is not accepted. */
 bool epoch_raise_number(struct job *job, uint64_t seen);
-/* Returns true if no member without which the epoch cannot go on has ended or is lost. */
+/* Returns true if no member without which the epoch cannot continue has ended or is lost. */
 bool epoch_is_intact(const struct job *job);
 /* Returns true if another process has joined with the id of a member whose first process may still
  * train. */
@@ -123,7 +123,7 @@ struct slot {
     uint64_t start_visit;      /* connection on which START was last sent to it */
     uint64_t save_sent;        /* number of the last SAVE sent on this connection */
     uint64_t snapshot_answers; /* number of the last SAVE for which its memory keeps the state */
-    /* For a worker without which the epoch can go on (worker_restart.h): */
+    /* For a worker without which the epoch can continue (worker_restart.h): */
     bool is_done;        /* its trainers have ended with exit status 0 and are not started again */
     bool is_due;         /* its trainers have ended and are started again at `due` */
     bool will_drain;     /* its trainers are stopped at `due` */

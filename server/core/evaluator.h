@@ -22,7 +22,7 @@ struct evaluator {
     bool runs;           /* START or RESTART was sent, and no EXITED has come since */
     /* the chief has succeeded, and STOP was sent: the evaluator ends after its last evaluation */
     bool is_finishing;
-    bool is_stopping;      /* STOP was sent because its machine will go away, or may */
+    bool is_stopping;      /* STOP was sent because its machine will be terminated, or may */
     bool is_done;          /* it has ended well in this run and is not started again */
     struct tfe_mono due;   /* while it does not run: time of the next restart */
     struct tfe_mono since; /* while it runs: time of the last start */
@@ -43,8 +43,8 @@ void evaluator_begin_run(struct job *job);
 /* Starts or restarts the evaluator if a node can be spared. Returns when to call again.
  * Precondition: RUNNING. */
 struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job);
-/* Stops the evaluator in time before its machine goes away, or at once if another node can replace
- * it. The replacement starts after it has ended. */
+/* Stops the evaluator in time before its machine is terminated, or at once if another node can
+ * replace it. The replacement starts after it has ended. */
 void evaluator_leave(struct rdzv *r, struct job *job);
 /* Returns when evaluator_leave must be called again. */
 struct tfe_mono evaluator_leaves_at(const struct rdzv *r, const struct job *job);
@@ -52,8 +52,8 @@ struct tfe_mono evaluator_leaves_at(const struct rdzv *r, const struct job *job)
 bool evaluator_is_awaited(const struct job *job);
 /* Handles an EXITED. Returns true if it was the evaluator's. */
 bool evaluator_handle_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited);
-/* Handles a JOIN of a node that evaluates. Returns true if the node is the job's evaluator and goes
- * on. */
+/* Handles a JOIN of a node that evaluates. Returns true if the node is the job's evaluator and
+ * continues. */
 bool evaluator_handle_join(struct rdzv *r, struct node *node, const struct msg_join *join);
 /* If the evaluator's node could fill the only slot that an epoch lacks, stops the evaluator, so
  * that its node becomes READY. Precondition: no epoch runs. */

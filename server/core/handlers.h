@@ -76,8 +76,8 @@ void on_stop_job(struct rdzv *r, struct job *job);
  * grow by itself. Returns TFE_ESTATE if no node could be added now. */
 int on_grow(struct job *job) TFE_MUST_CHECK;
 /* Sets the number of nodes, overriding the options of the job's agents. A running epoch that has
- * more is ended by a planned switch (plan.c); one that has fewer goes on. n_ps: MSG_UNSET keeps the
- * number. Returns TFE_ESTATE if the job is over, TFE_EAUTH if it cannot have that number of ps,
+ * more is ended by a planned switch (plan.c); one that has fewer continues. n_ps: MSG_UNSET keeps
+ * the number. Returns TFE_ESTATE if the job is over, TFE_EAUTH if it cannot have that number of ps,
  * TFE_EINVAL, or TFE_ENOMEM; nothing has changed then. */
 int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max,
               uint32_t n_ps) TFE_MUST_CHECK;

@@ -75,7 +75,7 @@ static void run_begin(struct job *job, const char *key)
     run->is_new = true;
     run->key.text[0] = '\0';
     if (key) {
-        (void)id_set(&run->key, key); /* valid, as it was checked before */
+        (void)id_set(&run->key, key); /* cannot fail: the codec has checked the key */
     }
 }
 

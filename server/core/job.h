@@ -54,8 +54,8 @@ struct job_phase {
      * fence is the last one; n_slots if it is no member's. */
     struct tfe_mono fence_until;
     uint32_t fence_slot;
-    /* in PREPARING: until when ps and workers go on serving the chief; NEVER if STOP has been sent
-     * to them */
+    /* in PREPARING: until when ps and workers continue serving the chief; NEVER if STOP has been
+     * sent to them */
     struct tfe_mono serve_until;
     enum tfe_job_state visible_state; /* the state shown to users */
     struct tfe_wall visible_since; /* when the job entered the state shown to users; 0 if unknown */
@@ -138,8 +138,8 @@ static inline bool node_evaluates(const struct node *node)
     return node->job->evaluator.node == node;
 }
 
-/* Returns true if the evaluator will not evaluate again after it has ended: its machine will go
- * away, or it was stopped in favour of a node that stays. */
+/* Returns true if the evaluator will not evaluate again after it has ended: its machine
+ * will be terminated, or it was stopped in favour of a node that stays. */
 static inline bool evaluator_is_leaving(const struct job *job)
 {
     const struct evaluator *e = &job->evaluator;

@@ -23,7 +23,7 @@ struct progress {
     bool
         has_snapshot; /* snapshot_step is set: a step of this epoch whose state is kept in memory */
     uint64_t snapshot_step;
-    /* a member has reported from which step the epoch went on; the first report counts */
+    /* a member has reported from which step the epoch continued; the first report counts */
     bool has_from;
     uint32_t saves;
     uint64_t answers;

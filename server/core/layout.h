@@ -27,7 +27,7 @@ uint32_t layout_max_nodes(const struct job_spec *spec);
 uint32_t layout_world_of(const struct job_spec *spec, uint32_t n_slots);
 uint32_t layout_slot_of(const struct job_spec *spec, uint32_t n_slots, uint32_t rank);
 
-/* Returns true if ps serve the workers' variables: then the epoch can go on without one of the
+/* Returns true if ps serve the workers' variables: then the epoch can continue without one of the
  * workers. */
 bool layout_has_ps(const struct job *job);
 /* Returns the rank of the slot's first trainer; those of its other trainers follow. */
@@ -61,7 +61,7 @@ bool layout_counts_for_success(const struct job *job, const struct node *node);
 uint32_t layout_needed_successes(const struct job *job);
 /* Returns true if the end of this member is waited for after the job has succeeded. */
 bool layout_is_awaited(const struct job *job, const struct node *node);
-/* Returns true if the epoch can go on without this member's trainers while min others work: a
+/* Returns true if the epoch can continue without this member's trainers while min others work: a
  * served worker whose success is not needed. */
 bool layout_can_lose(const struct job *job, const struct node *node);
 

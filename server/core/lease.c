@@ -244,7 +244,7 @@ static struct tfe_mono chief_end(const struct rdzv *r, const struct job *job,
     const struct node *chief = layout_chief(job);
     struct tfe_mono end = chief->slot.is_accounted ? (struct tfe_mono){0} : slot_fence_end(chief);
     if (node_is_connected(chief)) {
-        /* The node goes on renewing while its agent cannot end its trainers, which may last for
+        /* The node continues renewing while its agent cannot end its trainers, which may last for
          * ever. */
         end = tfe_mono_min(end, tfe_mono_add(switch_began, lease_terms(r, chief).fence_ms));
     }

@@ -26,7 +26,7 @@ struct ledger {
     bool next_planned;
     struct tfe_mono next_detected;
     struct tfe_mono next_stopped;
-    /* How far the previous epoch had come. */
+    /* The last step of the previous epoch, if known. */
     bool has_reached;
     uint64_t reached;
 };
@@ -56,7 +56,7 @@ void ledger_open(struct rdzv *r, struct job *job);
 void ledger_count_restart(struct rdzv *r, struct job *job);
 /* Notes that a phase of the current epoch has been reached now. */
 void ledger_note(struct rdzv *r, struct job *job, enum tfe_epoch_time what);
-/* The current epoch has reported from which step it went on: computes the lost steps of the
+/* The current epoch has reported from which step it continued: computes the lost steps of the
  * previous epoch. */
 void ledger_learn_from(struct rdzv *r, struct job *job, uint64_t step);
 /* Starts the row of an adopted epoch, whose start is unknown. */

@@ -295,7 +295,7 @@ bool version_note(struct rdzv *r, struct node *node, const char *text)
         return true;
     }
     if (job->version.n_nodes == 0) {
-        (void)id_set(&job->version.text, text); /* valid, as it was checked when it came */
+        (void)id_set(&job->version.text, text); /* cannot fail: the codec has checked the text */
     }
     job->version.n_nodes++;
     node->has_version = true;

@@ -83,7 +83,7 @@ struct node_processes {
  * next epoch depends on what became of its trainers. */
 struct node {
     /* The fields that a renewal reads, next to each other: with thousands of nodes each one is cold
-     * memory when its renewal comes. */
+     * memory when its renewal arrives. */
     struct job *job;
     struct lease lease;
     struct node_session session;

@@ -1,4 +1,4 @@
-/* server/core/notice.c: notices: a node's machine will go away, or an operator takes the node
+/* server/core/notice.c: notices: a node's machine will be terminated, or an operator takes the node
  * out. */
 #include "server/core/notice.h"
 
@@ -98,8 +98,8 @@ void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint3
 
 /* --- releasing drained nodes ------------------------------------------------------------------ */
 
-/* Returns true if the job still waits for what becomes of the node's trainers. It does not while it
- * waits for nodes, or once the trainers have ended for good. */
+/* Returns true if the job still has to learn whether the node's trainers have ended. That is not
+ * so while the job waits for nodes, or once the trainers have ended permanently. */
 static bool is_needed(const struct node *node)
 {
     const struct job *job = node->job;

@@ -1,4 +1,4 @@
-/* server/core/notice.h: notices: a node's machine will go away, or an operator takes the node
+/* server/core/notice.h: notices: a node's machine will be terminated, or an operator takes the node
  * out. */
 #ifndef TFE_SERVER_CORE_NOTICE_H
 #define TFE_SERVER_CORE_NOTICE_H
@@ -21,8 +21,8 @@ struct notice {
     bool is_drained;             /* drained by an operator: released as soon as it is not needed */
     bool is_interrupted;         /* its agent was stopped by hand, and the machine stays */
     enum tfe_cause released_for; /* why the pool takes the node away; 0 if it does not */
-    struct tfe_mono since;       /* when the first notice came */
-    struct tfe_mono deadline;    /* when the machine goes away; NEVER if unknown */
+    struct tfe_mono since;       /* when the first notice arrived */
+    struct tfe_mono deadline;    /* when the machine will be terminated; NEVER if unknown */
 };
 
 /* Returns the cause of an epoch without this node, which is leaving. */
@@ -36,13 +36,13 @@ static inline enum tfe_cause notice_cause(const struct notice *notice)
                                     : CAUSE_PREEMPTED;
 }
 
-/* Applies a notice of this kind: the machine will go away, or an operator's command. within_ms may
- * be MSG_UNSET. */
+/* Applies a notice of this kind: the machine will be terminated, or an operator's command.
+ * within_ms may be MSG_UNSET. */
 void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint32_t within_ms);
 /* Drains the node as its record says. The record has no deadline, so that the node leaves at a
  * convenient time. */
 void notice_restore_drained(struct rdzv *r, struct node *node);
-/* Withdraws the notice that the machine will go away. An operator's drain stays. */
+/* Withdraws the notice that the machine will be terminated. An operator's drain stays. */
 void notice_withdraw(struct rdzv *r, struct node *node);
 /* Clears a notice that was about the machine of an earlier process with this node's id. */
 void notice_forget(struct node *node);

@@ -112,14 +112,14 @@ static bool refused_key(struct rdzv *r, uint32_t session, struct job *job,
 }
 
 /* Returns true if the node has been in a later run than the job's last recorded one, which is over:
- * an older copy of the database was restored. The later run goes on. */
+ * an older copy of the database was restored. The later run continues. */
 static bool is_of_later_run(const struct job *job, const struct msg_join *join)
 {
     return job_is_over(job) && join->running && rebuild_believes(join) &&
            join->running->run > job->run.number;
 }
 
-/* Refuses a node that comes to a job that is over. Returns true if it was refused. */
+/* Refuses a node that joins a job that is over. Returns true if it was refused. */
 static bool refused_late(struct rdzv *r, uint32_t session, struct job *job,
                          const struct msg_join *join)
 {
@@ -253,7 +253,7 @@ static bool refused_for_limit(struct rdzv *r, uint32_t session, const struct job
 /* --- admission -------------------------------------------------------------------------------- */
 
 /* If the epoch number is raised, spares that were READY have this long to repeat READY for the new
- * number before a switch goes on without them. */
+ * number before a switch continues without them. */
 #define READY_AGAIN_MS 1000
 
 /* If the node has seen a later epoch than the server knows, raises the next epoch's number above it
@@ -291,7 +291,7 @@ static void raise_epoch(struct rdzv *r, const struct node *by)
 
 /* Handles a node that was in an epoch that the job's record does not know, or in a different epoch
  * of the same number: the database was lost, or an older copy was restored. No new epoch starts
- * beside the unknown one, whose trainers go on until their fence. */
+ * beside the unknown one, whose trainers continue until their fence. */
 static void check_unknown_epoch(const struct rdzv *r, struct node *node,
                                 const struct msg_join *join)
 {
@@ -400,7 +400,7 @@ enum standing {
  */
 enum consequence {
     DO_STOP = 1u << 0,
-    DO_LOSE = 1u << 1,  /* no trainer of the member runs any more: go on without it */
+    DO_LOSE = 1u << 1,  /* no trainer of the member runs any more: continue without it */
     DO_START = 1u << 2, /* TABLE and START were lost with the connection */
     DO_PREPARE = 1u << 3,
     DO_END = 1u << 4, /* handle how the trainers have ended */
@@ -414,7 +414,7 @@ static const struct {
     {IS_TAKEN_OVER | IS_ENGAGED, DO_STOP | DO_LOSE},
     {IS_TAKEN_OVER, DO_STOP | DO_PREPARE}, /* the other members have been sent PREPARE already */
     {IS_OTHER, DO_STOP | DO_LOSE},         /* the server lost records and reused the number */
-    {IS_OPEN | IS_IN_IT, 0},               /* the member goes on in its slot */
+    {IS_OPEN | IS_IN_IT, 0},               /* the member continues in its slot */
     {IS_OPEN | IS_UNSEEN, DO_START},
     {IS_SERVING, 0}, /* STOP follows once the chief has saved, as for the other members */
     {IS_OPEN | IS_ENDED, DO_STOP | DO_END},
@@ -455,7 +455,7 @@ static void start_again(struct rdzv *r, struct node *node)
             /* another process may have the id, as in is_another */
             slot_take_over(node, node->lease.fence_end);
         }
-        /* the member answers START with JOIN again and again: go on without it */
+        /* the member repeatedly answers START with JOIN: continue without it */
         switch_request(job, CAUSE_NODE_LOST, NULL);
     } else if (job->epoch.is_open) {
         epoch_resend_start(r, job, node);
@@ -511,7 +511,8 @@ static bool is_another(const struct node *node, const struct msg_join *join)
            join->highest_epoch < node->highest_epoch;
 }
 
-/* Returns true if the job is being rebuilt and uses this node's report: its trainers go on then. */
+/* Returns true if the job is being rebuilt and uses this node's report: its trainers continue then.
+ */
 static bool adds_report(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
     if (rebuild_needs_report(r, node->job, join) && rebuild_add_report(r, node, join)) {

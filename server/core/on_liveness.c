@@ -111,7 +111,7 @@ int on_notice(struct rdzv *r, struct node *node, const struct msg_notice *notice
         notice_withdraw(r, node);
         return 0;
     }
-    /* The pool reports a release itself: nobody is to take it for a machine that goes away. */
+    /* A release is no notice: the pool reports it itself. */
     if (node->notice.kind != notice->kind && notice->released_for == 0) {
         send_trace(r, TRACE_NODE_NOTICED, node->job, node, has_deadline ? notice->deadline_ms : 0,
                    msg_notice_name(notice->kind))

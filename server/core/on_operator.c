@@ -126,7 +126,8 @@ void on_stop_job(struct rdzv *r, struct job *job)
         return;
     }
     if (job->state == JOB_RUNNING && job->epoch.n_accounted == 0) {
-        /* STOP lets the trainers' end be reported before FINISH closes the connections. */
+        /* Members get STOP before FINISH, so that they report the end of their trainers before
+         * their connections close. */
         for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
             const struct node *node = job->epoch.slots[slot];
             if (node_is_connected(node)) {

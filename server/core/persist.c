@@ -16,7 +16,7 @@
 #include "server/core/table.h"
 #include "server/core/verdict.h"
 
-/* design 8: a failed write is retried with back-off; the running epoch goes on meanwhile. */
+/* Back-off of a failed write (design 8); the running epoch continues meanwhile. */
 #define WRITE_BACKOFF_FIRST_MS 1000
 #define WRITE_BACKOFF_MAX_MS 60000
 

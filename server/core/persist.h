@@ -55,7 +55,7 @@ void persist_forget(struct rdzv *r, struct job *job);
 /* Returns true if the store has just accepted a record; else starts a test write. A switch that can
  * wait must not stop trainers for an epoch that cannot be written (design 8). */
 bool persist_is_proven(struct rdzv *r, struct job *job);
-/* Retries a failed write when its time has come. */
+/* Retries a failed write when it is due. */
 void persist_retry(struct rdzv *r, struct job *job);
 /* Handle the store's answer for the record of this sequence number. Return true if it is the newest
  * record. */

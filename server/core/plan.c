@@ -1,8 +1,8 @@
-/* server/core/plan.c: planned switches: growth (design 4.8), and leaving before a machine goes away
- * (design 4.9).
+/* server/core/plan.c: planned switches: growth (design 4.8), and leaving before a machine is
+ * terminated (design 4.9).
  *
  *    a newcomer is READY,     wait: others    ask the scripts       an answer, or
- *    a notice comes       --> may come too --> for a checkpoint --> the last moment --> switch
+ *    a notice arrives       --> may come too --> for a checkpoint --> the last moment --> switch
  *
  * A planned switch never loses saved work and seldom loses unsaved work. If nothing is known of
  * checkpoints, it waits for none. PROGRESS and a first notice cost O(1); members are counted when a
@@ -19,8 +19,8 @@
 #include "server/core/states.h"
 #include "server/core/worker_restart.h"
 
-/* Notices that come within this time are one change. A single agent that is stopped does not wait
- * for others. */
+/* Notices within this time cause one switch. If a single agent is stopped by hand, the switch does
+ * not wait for others. */
 #define COLLECT_MS 2000
 /* A drained node without a deadline waits this long for a checkpoint. */
 #define DRAIN_WAIT_MS 30000
@@ -307,8 +307,8 @@ void plan_count(struct job *job, const struct node *node)
         p->noticed_at = node->notice.since;
     }
     bool is_patient = node->notice.kind == NOTICE_OPERATOR;
-    /* Cause if several members leave: first a machine that goes away, then an agent stopped by
-     * hand, then an operator's drain. */
+    /* The cause if several members leave: a termination of a machine before an agent stopped by
+     * hand before an operator's drain. */
     enum tfe_cause cause = notice_cause(&node->notice);
     if (cause == CAUSE_PREEMPTED || p->leave_cause == CAUSE_DRAINED) {
         p->leave_cause = cause;

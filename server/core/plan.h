@@ -1,4 +1,4 @@
-/* server/core/plan.h: planned switches: growth, and leaving before a machine goes away. */
+/* server/core/plan.h: planned switches: growth, and leaving before a machine is terminated. */
 #ifndef TFE_SERVER_CORE_PLAN_H
 #define TFE_SERVER_CORE_PLAN_H
 

@@ -19,7 +19,7 @@
  * that knows the address is refused on all of their ports and no other prober contradicts it. Any
  * other result changes nothing: the node's reconnect or the end of its lease will decide. Probers
  * also look for the node's proof of termination and bring it in a DEATH (on_liveness.c). That
- * search goes on after the end of the lease, until no fence is waited for. */
+ * search continues after the end of the lease, until no fence is waited for. */
 #include "server/core/probe.h"
 
 #include <string.h>
@@ -516,7 +516,7 @@ static void try_suspect(struct rdzv *r, struct node *node)
         other = next_around(other);
     }
     if (p->id == 0) {
-        again_in(r, node, retry_delay_ms(r, p)); /* a node that can be asked may come */
+        again_in(r, node, retry_delay_ms(r, p)); /* no node can probe now; try again later */
     }
 }
 

@@ -128,7 +128,8 @@ struct rdzv_member {
 /* An ended run. */
 struct rdzv_run_end {
     uint32_t run;
-    struct tfe_id key; /* name that the agents gave the run; "" only if it is the last one */
+    struct tfe_id
+        key; /* run key chosen by the agents (--run); "" for a run that is not the job's last one */
     enum tfe_result result;
     struct tfe_wall at; /* time of the end; 0 if unknown */
 };
@@ -251,7 +252,7 @@ int rdzv_view_job(const struct rdzv *r, const char *after,
 /* Returns when an iteration of the server's event loop was last so late that lease ends were
  * postponed; 0 if never. */
 struct tfe_mono rdzv_view_late(const struct rdzv *r);
-/* Why the job has failed or was cancelled, as one line; of one that goes on, how its trainers
+/* Why the job has failed or was cancelled, as one line; of one that continues, how its trainers
  * failed last and when they start again. *row: its reason (NULL: none, else in buf) and retry_ms.
  */
 void rdzv_view_reason(const struct rdzv *r, struct msg_status_job *row, char buf[MSG_SENTENCE_MAX]);
@@ -272,7 +273,7 @@ int rdzv_find_job(const struct rdzv *r, const char *name,
 struct rdzv_run {
     const char *key;       /* the agents' name for the run, or "" */
     const uint8_t *opener; /* id of the key whose agent opened the job; NULL if unknown */
-    /* the run has succeeded, and its remaining trainers go on: it has not ended yet */
+    /* the run has succeeded, and its remaining trainers continue: it has not ended yet */
     bool lingers;
     bool is_used_up; /* the run failed because its restart budget is used up */
 };

@@ -108,7 +108,7 @@ static bool quarantine_is_due(const struct node *node, bool has_progressed)
     for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
         const struct node *other = job->epoch.slots[slot];
         if (other->quarantine.is_proven && !other->is_gone) {
-            return true; /* the job can go on with this node */
+            return true; /* the job can continue with this node */
         }
     }
     return false;
@@ -162,7 +162,8 @@ static void charge(struct rdzv *r, struct job *job, const struct node *node, boo
 {
     struct budget *b = &job->budget;
     use_up(job, is_permanent);
-    b->is_open = !is_useless; /* no lost node explains an exit status that the script chose */
+    b->is_open = !is_useless; /* an exit status that the script chose is never a consequence of a
+                                 lost node */
     /* If a member was lost with it, the server knows that after one lease. In an epoch of one node
      * there is no other member. */
     b->verdict_at = job->epoch.n_slots > 1 ? lease_end_from(r, job, r->now) : r->now;
@@ -317,7 +318,7 @@ static void apply_fault(struct rdzv *r, struct node *node, const struct msg_exit
     send_trace(r, TRACE_VERDICT, job, node, b->failed_epochs, effect->name);
 }
 
-/* Handles the end of a trainer without which the epoch goes on: it alone is started again. */
+/* Handles the end of a trainer without which the epoch continues: it alone is started again. */
 static void apply_worker_exit(struct rdzv *r, struct node *node, const struct msg_exited *exited,
                               enum verdict verdict)
 {

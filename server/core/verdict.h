@@ -103,8 +103,8 @@ void verdict_begin_run(struct job *job, struct budget budget);
 
 /* Returns true if the EXITED is valid for a node with this many trainers. */
 bool exited_is_valid(const struct msg_exited *exited, uint32_t nproc);
-/* Handles a valid EXITED of any epoch: sends NOTED and applies the consequences. was_away: it came
- * in a JOIN. */
+/* Handles a valid EXITED of any epoch: sends NOTED and applies the consequences. was_away: the
+ * report was part of a JOIN. */
 void ending_handle(struct rdzv *r, struct node *node, const struct msg_exited *exited,
                    bool was_away);
 /* Handles how the trainers of an unaccounted member ended, with the consequences for the epoch. */

@@ -26,8 +26,8 @@ enum evidence {
     SAW_ABORT = 1u << 8,       /* aborted before its cluster was complete */
     SAW_EXCEPTION = 1u << 9,   /* its last exception comes from the script */
     SAW_COLLECTIVE = 1u << 10, /* its last lines are those of a collective that a peer has broken */
-    SAW_LEAVING = 1u << 11,    /* its machine will go away, which may end its trainers earlier */
-    SAW_FAREWELL = 1u << 12,   /* a peer is leaving, which breaks the collectives */
+    SAW_LEAVING = 1u << 11, /* its machine will be terminated, which may end its trainers earlier */
+    SAW_FAREWELL = 1u << 12,    /* a peer is leaving, which breaks the collectives */
     SAW_NO_PROGRESS = 1u << 13, /* ended for showing no sign of life */
     SAW_ALWAYS = 1u << 14,      /* its restart policy is Always */
     SAW_USELESS = 1u << 15      /* exit status 65: the script itself rules a restart out */

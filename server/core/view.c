@@ -466,7 +466,7 @@ static bool for_a_slot(const struct rdzv *r, const struct job *job, const struct
     return true;
 }
 
-/* Appends that other trainers have ended well and rank 0 goes on. */
+/* Appends that other trainers have ended well and rank 0 continues. */
 static void for_rank0(const struct rdzv *r, const struct job *job, struct text *text,
                       uint32_t *ret_ms)
 {

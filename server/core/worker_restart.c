@@ -1,4 +1,4 @@
-/* server/core/worker_restart.c: workers without which an epoch goes on.
+/* server/core/worker_restart.c: workers without which an epoch continues.
  *
  *    works --EXITED--> waits --RESTART(number)--> works         its agent lives
  *      |                 +--- the fourth in vain --> empty
@@ -27,7 +27,7 @@
 #define PAUSE_MAX_MS 60000
 /* A trainer that has run for this long is restarted at once. */
 #define STEADY_MS 60000
-/* Time before the machine goes away, in addition to the stop grace, at which its trainers are
+/* Time before the machine is terminated, in addition to the stop grace, at which its trainers are
  * stopped. */
 #define MARGIN_MS 2000
 
@@ -109,7 +109,7 @@ static bool has_begun(const struct rdzv *r, const struct job *job)
 }
 
 /* Returns how many workers a running epoch needs. min_nodes counts only when an epoch starts,
- * because TensorFlow's chief goes on with one worker. */
+ * because TensorFlow's chief continues with one worker. */
 static uint32_t min_workers_running(const struct job *job)
 {
     uint32_t n = job->spec.min_running;
@@ -118,8 +118,8 @@ static uint32_t min_workers_running(const struct job *job)
     return n > 1 ? n : 1;
 }
 
-/* Returns true if the epoch goes on without this worker. Workers that have ended with exit status 0
- * are not missing, because their script no longer needs them. */
+/* Returns true if the epoch continues without this worker. Workers that have ended with exit status
+ * 0 are not missing, because their script no longer needs them. */
 static bool can_lose(const struct rdzv *r, const struct node *node)
 {
     const struct job *job = node->job;
@@ -334,7 +334,8 @@ static uint32_t others_to_drain(const struct node *node)
 
 bool worker_schedule_drain(struct rdzv *r, struct node *node)
 {
-    /* If all workers are warned, a planned switch saves more than stopping one after the other. */
+    /* If all workers are under notice, one planned switch loses less than a separate stop of each
+     * worker. */
     if (!can_lose(r, node) || workers_running(node->job) + workers_done(node->job) - works(node) <
                                   min_workers_running(node->job) + others_to_drain(node)) {
         return false;

@@ -27,7 +27,7 @@ struct attempt {
     const struct ctl_settings *settings;
     struct event_base *base;
     struct event *deadline;
-    struct event *check; /* timer that asks whether a stream goes on; NULL if not used */
+    struct event *check; /* timer that asks whether a stream continues; NULL if not used */
     struct client *client;
     struct client_request ask;
     const struct request_stream *stream; /* NULL if rows are collected in a list */

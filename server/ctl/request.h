@@ -38,7 +38,7 @@ struct request_stream {
 };
 
 /* As request_run(), but passes each row on as it arrives. --timeout counts only while there is no
- * connection, because a response may go on for ever. */
+ * connection, because a response may continue for ever. */
 int request_stream(const struct ctl_settings *settings, const struct tfe_msg *message,
                    const struct request_stream *stream);
 

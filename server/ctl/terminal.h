@@ -11,7 +11,8 @@ bool terminal_has_colour(void);
 /* Returns true if the locale of the environment is UTF-8. Calls setlocale(). */
 bool terminal_is_utf8(void);
 
-/* Returns the number of columns of the terminal at stderr, or 80 if it is none or does not tell. */
+/* Returns the number of columns of the terminal at stderr, or 80 if stderr is no terminal or its
+ * size is unknown. */
 int terminal_width(void);
 
 #endif

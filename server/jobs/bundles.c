@@ -44,7 +44,7 @@ struct upload {
     char part[32];
     int fd;
     crypto_generichash_state hash;
-    uint32_t total;     /* size of the bundle; until the last byte has come, its maximum size */
+    uint32_t total;     /* size of the bundle; until the last byte has arrived, its maximum size */
     uint32_t at;        /* bytes received */
     uint32_t written;   /* bytes passed to the disk worker */
     uint32_t permitted; /* bytes that the client may send */

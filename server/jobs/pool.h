@@ -67,7 +67,7 @@ void pool_drained(struct session *s);
 void pool_handle_message(struct pool *p, struct session *s, const struct tfe_msg *msg);
 /* Returns the id, borrowed from the node. */
 const char *pool_node_id(const struct pool_node *node);
-/* The session of a pool node has ended. Nothing follows before the next turn of the loop. */
+/* The session of a pool node has ended. Nothing follows before the next iteration of the loop. */
 /* Returns the run key that the nodes of a submitted job bring, or NULL if no job of that name was
  * submitted or it is over. */
 const char *pool_run_key(const struct pool *p, const char *job);

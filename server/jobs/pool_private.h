@@ -86,11 +86,11 @@ struct pool_job {
     struct tfe_mono
         ends; /* active deadline, or end of the ttl after the job's end; NEVER if none */
     uint32_t n_assigned, n_released; /* number of nodes assigned and taken in this step */
-    const char *release_reason;      /* job that the last taken node goes to */
+    const char *release_reason;      /* why the last of these nodes was released */
     uint32_t failures;               /* failed starts of nodes since the job last ran */
     char start_error[256];           /* the last of them in one line; "" if there is none */
     bool is_over;
-    bool lingers;     /* the job is over and its remaining trainers go on (clean_policy None) */
+    bool lingers;     /* the job is over and its remaining trainers continue (clean_policy None) */
     bool is_placed;   /* the scheduler knows the job, because it has been durable */
     bool is_gone;     /* freed once the deletion is durable */
     bool is_replaced; /* deleted, and another job of its name owns the row now */

@@ -16,7 +16,7 @@
 #define REST_MAX_MS 60000
 
 /* Passes an event about a node to the scheduler; the timer carries out the decisions, because
- * thousands of nodes may come or go in one turn of the loop. */
+ * thousands of nodes may come or go in one iteration of the loop. */
 static int step_node(struct pool *p, struct placement_event event)
 {
     event.is_more_to_come = true;

@@ -1,4 +1,5 @@
-/* server/query/batch.c: limits how many long responses are continued per turn of the event loop. */
+/* server/query/batch.c: limits how many long responses are continued per iteration of the event
+ * loop. */
 #include "server/query/batch.h"
 
 #include <event2/event.h>

@@ -1,5 +1,5 @@
-/* server/query/batch.h: limits how many long responses are continued per turn of the event loop,
- * in order, so that renewals are not delayed by tables and listings. */
+/* server/query/batch.h: limits how many long responses are continued per iteration of the event
+ * loop, in order, so that renewals are not delayed by tables and listings. */
 #ifndef TFE_SERVER_QUERY_BATCH_H
 #define TFE_SERVER_QUERY_BATCH_H
 
@@ -12,7 +12,7 @@ struct event_base;
 struct batch_slot;
 
 struct batch {
-    unsigned left; /* responses that may still continue in this turn of the loop */
+    unsigned left; /* responses that may still continue in this iteration of the loop */
     bool armed;
     struct event turn;
     TAILQ_HEAD(, batch_slot) waiting;

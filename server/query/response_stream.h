@@ -12,7 +12,8 @@
 struct response {
     struct rows *rows; /* the record source; owned */
     struct batch_slot pass;
-    bool waits; /* true while the source has no message ready; the peer owes nothing */
+    bool waits; /* true while the source has no message ready, so that no timeout applies to the
+                   peer */
 };
 
 /* Starts sending rows on ch, at the pace of batch; takes ownership of rows. batch and ch outlive

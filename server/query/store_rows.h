@@ -12,7 +12,7 @@ struct store_rows {
     struct rows rows;
     struct writer *writer;
     struct writer_request
-        *request; /* pending operation; NULL if none, or if it goes on by itself */
+        *request; /* pending operation; NULL if none, or if it continues by itself */
     bool waits;   /* true while an operation is pending */
     struct record_list page;
     size_t n_sent;            /* records of the page that have been sent */

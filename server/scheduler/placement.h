@@ -16,9 +16,9 @@
  * - A released node belongs to no job until it is freed, or its lease and fence have ended.
  * - A node that no job needs leaves after its idle time, the longest idle first, unless fewer nodes
  *   than its floor would remain. A node that was taken out gets no more work.
- * - A warned node (its machine will go away) keeps its work, gets no new work, and counts neither
- *   for the pool nor for its job nor for a quota until the warning is withdrawn: its job gets a
- *   replacement. When it counts again and its job has too many nodes with it, the newest one is
+ * - A warned node (its machine will be terminated) keeps its work, gets no new work, and counts
+ * neither for the pool nor for its job nor for a quota until the warning is withdrawn: its job gets
+ * a replacement. When it counts again and its job has too many nodes with it, the newest one is
  *   released. A job that can run with its warned nodes gives up none.
  * - A step that assigned nodes while a job waits is followed by another one at once, because other
  *   jobs may now be able to do without nodes that the waiting one can use. No job that could be
@@ -96,7 +96,7 @@ enum placement_event_type {
     PLACEMENT_NODE_GONE,    /* node: its lease and its fence have ended */
     PLACEMENT_NODE_FREED,   /* node, assignment: the node has no process of the assignment left */
     PLACEMENT_NODE_REMOVED, /* node: an operator takes it out of the pool */
-    /* node, is_warned: its machine will go away, or the notice was withdrawn */
+    /* node, is_warned: its machine will be terminated, or the notice was withdrawn */
     PLACEMENT_NODE_WARNED,
     /* job, options: a new job, or the next run of a job that is over, which counts as new */
     PLACEMENT_JOB_SUBMITTED,

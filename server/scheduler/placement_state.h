@@ -26,7 +26,8 @@ struct place_node {
     bool is_here;
     bool is_removed; /* the node is to leave: it gets no work and does not count as part of the pool
                       */
-    /* the node's machine will go away: it gets no new work, and its job counts it as lacking */
+    /* the node's machine will be terminated: it gets no new work, and its job counts it as lacking
+     */
     bool is_warned;
     bool is_picked; /* during a step: chosen to be taken from its job */
     /* index of the class; CLASS_NONE if the node has not connected since the restart */
@@ -159,8 +160,8 @@ void node_set_assigned(struct placement *p, struct place_node *node, struct plac
 void node_set_leaving(struct placement *p, struct place_node *node);
 void node_set_here(struct placement *p, struct place_node *node, bool is_here);
 void node_set_removed(struct placement *p, struct place_node *node);
-/* Sets whether the node's machine will go away. Its assignment, or the time since which it is idle,
- * stays. */
+/* Sets whether the node's machine will be terminated. Its assignment, or the time since which it is
+ * idle, stays. */
 void node_set_warned(struct placement *p, struct place_node *node, bool is_warned);
 /* Takes the node from its job or its class's list. It is leaving until the caller sets another
  * state. */

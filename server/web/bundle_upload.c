@@ -19,16 +19,16 @@
 
 #define TOO_MANY "too many concurrent uploads, of this token or in total (try again)"
 
-/* A partial chunk is sent after this time if more bytes have come: the server drops an upload that
- * is silent for 20 s, and a client may be silent for HTTP_REQUEST_MS. */
+/* A partial chunk is sent after this time if more bytes have arrived: the server drops an upload
+ * that is silent for 20 s, and a client may be silent for HTTP_REQUEST_MS. */
 #define CHUNK_MS 2000
 _Static_assert(CHUNK_MS + HTTP_REQUEST_MS < 20000, "");
 
 struct upload {
     struct call *call;
     struct share share;
-    struct event *wake;  /* active if bytes may have come or may be sent */
-    struct event *stall; /* fires if no bytes come */
+    struct event *wake;  /* active if bytes may have arrived or may be sent */
+    struct event *stall; /* fires if no bytes arrive */
     struct tfe_mono since;
     struct tfe_mono sent; /* when the last chunk was sent, or the upload started */
     uint32_t total;

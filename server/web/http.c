@@ -56,7 +56,7 @@ struct http_request {
     struct evkeyvalq out; /* headers of the response */
     struct evbuffer *body;
     struct http_chunks chunks;
-    uint64_t left;      /* bytes of a body with Content-Length that are still to come */
+    uint64_t left;      /* bytes of a body with Content-Length that are not yet received */
     struct event *wake; /* event of the handler that reads the body */
     bool is_chunked;    /* the response uses the chunked coding */
     bool is_answered;   /* the response is complete */
@@ -69,7 +69,7 @@ struct http_request {
 struct connection {
     struct http *http;
     struct bufferevent *bev;
-    struct http_request *req; /* NULL until a complete head has come */
+    struct http_request *req; /* NULL until a complete head has arrived */
     size_t scanned;           /* bytes in which http_head_end has found no end */
     struct peer_key source;
     struct admission_slot slot; /* counts the connection for its source */

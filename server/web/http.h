@@ -87,13 +87,13 @@ struct evbuffer *http_body(const struct http_request *req);
  * then. A later call replaces the callback; NULL removes it. */
 void http_on_closed(struct http_request *req, void (*closed)(void *ctx), void *ctx);
 
-/* Starts to read a body for which streams_body returned true. wake becomes active when bytes have
- * come. The handler limits the time. */
+/* Starts to read a body for which streams_body returned true. wake becomes active when bytes
+ * have arrived. The handler limits the time. */
 void http_stream_body(struct http_request *req, struct event *wake);
-/* Reads up to n bytes of the body. Returns their number, 0 if none have come. */
+/* Reads up to n bytes of the body. Returns their number, 0 if none have arrived. */
 size_t http_body_read(struct http_request *req, uint8_t *ret, size_t n);
-/* Returns how many bytes of the body were not read yet, whether or not they have come. For a
- * chunked body, 1 until its end. */
+/* Returns how many bytes of the body have not been read yet, including bytes that have not
+ * arrived. For a chunked body: 1 until its end. */
 uint64_t http_body_left(const struct http_request *req);
 /* Returns true if the request has Content-Length. */
 bool http_has_length(const struct http_request *req);

@@ -34,8 +34,8 @@ struct http_head {
 };
 
 /* Looks for the end of a head. *scanned: bytes that earlier calls have seen, 0 at first. Returns
- * its length with the empty line, 0 if the end has not come, or TFE_EINVAL as soon as a byte is not
- * allowed where it stands. */
+ * its length with the empty line, 0 if the end has not arrived, or TFE_EINVAL as soon as a byte is
+ * not allowed where it stands. */
 long http_head_end(const char *text, size_t n, size_t *scanned) TFE_MUST_CHECK;
 
 /* Parses a head of n bytes that http_head_end found, in place: *ret points into text. TFE_EINVAL

@@ -121,7 +121,7 @@ static void show_page(struct request *r, const struct msg_logs *query)
     call_send(call);
 }
 
-/* --- as they come --- */
+/* --- following new lines --- */
 
 struct tail {
     struct share share;

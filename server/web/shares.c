@@ -8,8 +8,8 @@
 static const struct admission_config configs[SHARE__COUNT] = {
     [SHARE_CALLS] = {.capacity = SHARE_CALLS_MAX, .reserve = SHARE_CALLS_RESERVE},
     [SHARE_STREAMS] = {.capacity = SHARE_STREAMS_MAX, .reserve = SHARE_STREAMS_RESERVE},
-    /* A login lasts for hours, whether or not it is used, so the holder's oldest one goes. That
-     * lets everybody in, without a reserve. */
+    /* A login lasts for hours even if it is not used, so a new login replaces the holder's oldest
+     * one. No reserve is needed. */
     [SHARE_LOGINS] = {.capacity = SHARE_LOGINS_MAX, .evicts_oldest = true},
     [SHARE_UPLOADS] = {.capacity = SHARE_UPLOADS_MAX, .reserve = SHARE_UPLOADS_RESERVE},
     [SHARE_LOGS] = {.capacity = SHARE_LOGS_MAX, .reserve = SHARE_LOGS_RESERVE},
