@@ -183,7 +183,7 @@ void job_log_event(struct job_log *l, const struct agent_event *event)
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_RENEWED) {
         apply_renewed(l, &event->msg->u.renewed);
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME) {
-        l->waiting.reason[0] = '\0'; /* the server sends it anew */
+        l->waiting.reason[0] = '\0'; /* the server will send the reason again if it still applies */
         if (event->msg->u.welcome.message) {
             log_info("server_message", LOG_S("reason", event->msg->u.welcome.message));
         }

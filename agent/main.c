@@ -53,7 +53,7 @@ static void signals_set_up(void)
     sigaction(SIGINT, &leave, NULL);
 }
 
-/* Checks that --address resolves to IPv4; otherwise peers would wait for this node in vain. */
+/* Checks that --address resolves to IPv4; otherwise peers could never connect to this node. */
 static int check_address(const struct agent_settings *settings, struct tfe_reason *reason)
 {
     if (!settings->address_host[0]) {
@@ -270,7 +270,7 @@ static int run_command(const struct agent_settings *settings, struct runner_opti
     int code = AGENT_EXIT_FAILED;
     struct guard_process guard;
     struct guard_proof proof;
-    /* a private server ends together with this node, so nobody could use the proof */
+    /* a private server ends with this node, so no other process could use the proof */
     const bool has_proof = !settings->standalone;
     if (settings->default_ps && !options->command->is_python) {
         reason_set(&reason,

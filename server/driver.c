@@ -36,9 +36,9 @@ struct driver {
     struct outlets to;
     struct writer *writer;
     const char *exit; /* reason of an EXIT action; NULL if there was none */
-    /* Records that could not be queued for the writer because memory ran out; each is reported to
-     * the core as not written. A step persists at most RDZV_PERSIST_MAX records, and each report
-     * makes room for the one record that it may cause. */
+    /* Records that could not be queued for the writer for lack of memory; each is reported to the
+     * core as not written. A step persists at most RDZV_PERSIST_MAX records, and each report frees
+     * the capacity for the one record that it may cause. */
     struct lost_record {
         struct tfe_id job;
         uint64_t sequence;

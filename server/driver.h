@@ -60,8 +60,8 @@ extern const struct session_ops driver_session_ops;
 /* Returns the core, read-only. */
 const struct rdzv *driver_core(const struct driver *driver);
 
-/* Returns the reason why the process must end although nobody asked for it, or NULL. Valid after
- * the loop has ended. */
+/* Returns the reason why the process must end without a request for it, or NULL. Valid after the
+ * loop has ended. */
 const char *driver_over(const struct driver *driver);
 
 /* Stops stepping the core. Sessions that end during shutdown are not reported to it: the leases of

@@ -425,8 +425,8 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
     session_drop(s);
 }
 
-/* Continues the table after the socket has drained. Returns false if out of memory: the peer would
- * wait in vain. */
+/* Continues the table after the socket has drained. Returns false if out of memory: the session
+ * must end, because the peer would wait for the rest for ever. */
 static bool continue_table(struct session *s)
 {
     int rc = table_stream_go_on(s->table);

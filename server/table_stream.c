@@ -113,7 +113,7 @@ const uint8_t *table_chunks_get(const struct table_chunks *chunks, size_t i, siz
 
 /* --- streams --- */
 
-/* Chunks sent to one agent per turn: 80 KB, sealed in less than a millisecond. */
+/* Chunks sent to one agent per iteration: 80 KB, sealed in less than a millisecond. */
 #define CHUNKS_PER_ITERATION 8
 struct table_stream {
     struct batch_slot pass;

@@ -18,8 +18,8 @@
 /* one set for odd epochs, one for even epochs */
 #define SETS 2
 
-/* Attempts to find two free neighbouring numbers before two unrelated ones are taken. Unrelated
- * numbers only make the changes of a table longer. */
+/* Attempts to find two free neighbouring port numbers before two unrelated ports are used.
+ * Unrelated numbers only make the changes of a table larger. */
 #define PAIR_TRIES 32
 
 /* Timeout of a connection over loopback, which normally completes at once; it matters only on a

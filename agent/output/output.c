@@ -367,8 +367,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     read_available(arg);
 }
 
-/* Resumes sources that rested, and retries paused ones, whose file may have space again or whose
- * stream may have exceeded its timeout. */
+/* Resumes rate-limited sources, and retries paused sources whose file may have space again or
+ * whose stream may have exceeded its timeout. */
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
     struct output_sink *sink = arg;

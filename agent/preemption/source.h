@@ -25,15 +25,15 @@ struct source_poll;
 typedef const char *source_response_fn(struct source_poll *poll,
                                        const struct http_response *response);
 
-/* A repeated activity of a source. The first turn runs at once, each further one
- * when it is scheduled. */
+/* A repeated activity of a source. The first poll runs at once, each further one when it is
+ * scheduled. */
 struct source_poll {
     struct source *source;
     void (*turn)(struct source_poll *poll);
-    /* Handles a missing or useless response and schedules the next turn. NULL to report the
+    /* Handles a missing or useless response and schedules the next poll. NULL to report the
      * failure of the source. */
     void (*failed)(struct source_poll *poll, const char *reason);
-    uint32_t interval_ms; /* time from a response to the next turn, unless one is scheduled */
+    uint32_t interval_ms; /* time from a response to the next poll, unless one is scheduled */
     struct event *timer;  /* NULL if the poll has been stopped */
     /* Request in progress; call is NULL if there is none. */
     struct http_call *call;
@@ -50,10 +50,11 @@ struct source_query {
 
 struct source_ops {
     const char *name;
-    size_t size;                            /* size of the zero-initialised private data, or 0 */
-    void (*turn)(struct source_poll *poll); /* turn of the source's poll, or NULL if it has none */
-    void (*start)(struct source *s);        /* NULL if not needed */
-    void (*stop)(struct source *s);         /* NULL if not needed; may be called twice */
+    size_t size; /* size of the zero-initialised private data, or 0 */
+    void (*turn)(
+        struct source_poll *poll);   /* function that polls the source, or NULL if it has none */
+    void (*start)(struct source *s); /* NULL if not needed */
+    void (*stop)(struct source *s);  /* NULL if not needed; may be called twice */
     /* receives changes of the drained state; NULL if not needed */
     void (*drained)(struct source *s, bool is_drained);
     const struct source_query *queries; /* queries about the machine; clouds only */
@@ -95,7 +96,7 @@ struct source {
 };
 
 /* Sets the notice of a kind. While the tag stays the same nothing changes, even if the deadline
- * does, because a service may compute the deadline anew for each response. */
+ * does, because a service may compute the deadline for each response. */
 void source_set(struct source *s, enum tfe_notice kind, const char *tag, struct tfe_mono deadline,
                 bool is_uncertain);
 /* Withdraws the notice of a kind, if there is one. */
@@ -118,9 +119,9 @@ void source_poll_after(struct source_poll *poll, uint32_t ms);
 
 /* Requests a path with its query from the cloud's service; path must stay valid until the
  * response. Of question only method, headers (NULL: the header of the source's requests), body and
- * within_ms (0: the source's timeout) count. Without a response, or if it is useless, reports the
- * failure. Schedules the next turn after poll->interval_ms, unless handle has scheduled one or
- * stopped the poll. */
+ * within_ms (0: the source's timeout) are used. Without a useful response, reports the failure.
+ * Schedules the next poll after poll->interval_ms, unless handle has scheduled one or stopped the
+ * poll. */
 void source_request(struct source_poll *poll, const char *path, const struct http_request *question,
                     source_response_fn *handle);
 

@@ -128,8 +128,8 @@ static size_t count_arrived(const struct watch *w)
     struct proc_connections which = at_leader(w);
     size_t own = count_own(w);
     size_t all = 0;
-    /* Repeat if the own connections change between the two counts, because own and foreign ones
-     * would be confused. */
+    /* Repeats if this node's own connections change between the two counts, because own and
+     * foreign connections would be confused. */
     for (int i = 0; i < COUNT_TRIES; i++) {
         all = proc_connections(&which, NULL, NULL);
         size_t before = own;

@@ -82,8 +82,8 @@ void probe_cancel(struct rdzv *r, struct node *node);
 /* Forgets who has reached the node, because its address has changed. */
 void probe_forget(struct node *node);
 /* Before an epoch is formed: tells all nodes that still answer probes to stop, so that no trainer
- * meets them. Returns until when the epoch must wait for them; a time in the past if it need
- * not. */
+ * connects to an agent. Returns until when the epoch must wait for them; a time in the past if it
+ * need not wait. */
 struct tfe_mono probe_stop_answering(struct rdzv *r, struct job *job);
 /* Probes whether the trainers of a member are dead, after its connection ended without GOODBYE or
  * its lease ended. */

@@ -432,7 +432,7 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     if (still_serve(r, job, &serve)) {
         return wait_until(r, job, serve);
     }
-    /* A verdict or the end of the back-off may come before the other conditions. */
+    /* A verdict or the end of the back-off may precede the other conditions. */
     struct tfe_mono sooner = is_past(r, wait) ? TFE_MONO_NEVER : wait;
     struct tfe_mono until = awaited(r, job);
     if (tfe_mono_before(r->now, until)) {

@@ -388,8 +388,8 @@ void verdict_apply(struct rdzv *r, struct node *node, const struct msg_exited *e
         write_outcome(job, node, verdict, false, job->failure.outcome,
                       sizeof(job->failure.outcome));
     } else if (is_good && !is_missed) {
-        /* Counts also if it crossed the STOP: if the chief leaves, its peers' collectives fail at
-         * once, and their EXITED may come first. */
+        /* A success counts even if its report crossed a STOP: if the chief ends, its peers'
+         * collectives fail at once, and their EXITED may arrive first. */
         success_count(r, job, node);
     }
 }

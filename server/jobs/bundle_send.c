@@ -210,7 +210,7 @@ static void start_streams(struct pool *p)
     }
 }
 
-/* Returns true if the stream waits for the disk or for its turn in the batches. */
+/* Returns true if the stream waits for the disk or for a later batch. */
 static bool waits_for_server(const struct pool_download *d)
 {
     return d->n_pieces > 0 && (!d->pieces[0].is_read || d->pass.is_waiting);

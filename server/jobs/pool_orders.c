@@ -65,7 +65,7 @@ static bool is_taken(const struct pool *p, const char *name)
            !msg_job_is_over(row.state);
 }
 
-/* by is NULL if the submitter stays as it was. */
+/* by: the new submitter, or NULL to keep the present one. */
 static void begin(struct pool *p, struct pool_order *order, const struct principal *by,
                   const char *name, const json_t *spec, const char *event)
 {
@@ -114,8 +114,8 @@ static const char *presumed(const struct principal *by, const struct pool_needs 
                                                   : NULL;
 }
 
-/* Returns true if the token has its share of the remembered jobs. Every remembered job of its
- * names counts, whoever submitted it. */
+/* Returns true if the token has used its quota of remembered jobs. Every remembered job under one
+ * of its names counts, including those that other tokens submitted. */
 static bool has_enough(const struct pool *p, const struct principal *by)
 {
     const struct pool_job *job;

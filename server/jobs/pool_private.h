@@ -81,7 +81,7 @@ struct pool_job {
     char *spec; /* the job, in the canonical text of job_file.h */
     struct pool_needs needs;
     struct pool_condition conditions[CONDITION__COUNT];
-    uint32_t condition;      /* index of the condition that holds beside Created */
+    uint32_t condition;      /* index of the condition that is true in addition to Created */
     struct tfe_wall started; /* 0 if the job has not run since it was submitted or resumed */
     struct tfe_mono
         ends; /* active deadline, or end of the ttl after the job's end; NEVER if none */

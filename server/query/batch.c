@@ -9,7 +9,8 @@
 /* Eight pieces of about 80 KB take about 2 ms to seal and send. */
 #define SLOTS_PER_ITERATION 8
 
-/* Arms a timer of 0 s. It fires after the sockets of the next turn have been served. */
+/* Arms a timer of 0 s, which fires after the sockets of the next loop iteration have been served.
+ */
 static void arm(struct batch *batch)
 {
     static const struct timeval next = {0};

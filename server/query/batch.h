@@ -24,8 +24,8 @@ struct batch_slot {
     struct batch *batch;
     struct channel *ch;
     bool is_waiting;  /* true while the pass is in batch->waiting */
-    bool is_admitted; /* true if this turn has admitted the pass and drained() is about to be called
-                       */
+    bool is_admitted; /* true if this iteration has admitted the pass and drained() is about to be
+                         called */
     TAILQ_ENTRY(batch_slot) link;
 };
 
@@ -39,7 +39,7 @@ static inline struct batch_slot batch_slot_for(struct batch *batch, struct chann
 }
 
 /* Returns true if the next piece may be sent now; otherwise drained() is called again in a later
- * turn. */
+ * iteration. */
 bool batch_may_continue(struct batch_slot *pass);
 
 /* Removes the pass from the waiting list, if it is there. */

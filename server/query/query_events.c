@@ -106,7 +106,7 @@ int rows_events(struct writer *writer, const struct events *events, const struct
         (void)id_set(&s->job, request->job); /* the codec has validated the id */
         s->want.job = s->job.text;
     }
-    /* A number above the newest comes from a history that was lost: start at the beginning. */
+    /* A number above the newest belongs to a history that was lost: start at the beginning. */
     s->want.after = request->after <= events_newest(events) ? request->after : 0;
     if (request->after == 0 && request->last > 0) {
         s->want.last = request->last < MSG_EVENTS_MAX ? request->last : MSG_EVENTS_MAX;

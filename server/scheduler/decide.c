@@ -154,9 +154,9 @@ static bool can_give(const struct placement *p, const struct place_job *job, uin
     return spare >= 0;
 }
 
-/* Returns true if everything that may be taken would be enough. Compares, for each set of tasks,
- * what it needs with what all jobs together can give. In nearly all cases a negative answer comes
- * before any node is visited. */
+/* Returns true if all nodes that other jobs may lose would be enough. Compares, for each set of
+ * tasks, the job's need with what all jobs together can release. Nearly all negative answers are
+ * found before any node is visited. */
 static bool would_be_enough(const struct placement *p, const struct place_job *job,
                             const struct taking *t)
 {
@@ -175,8 +175,9 @@ static bool would_be_enough(const struct placement *p, const struct place_job *j
     return is_enough;
 }
 
-/* Passes in which nodes are chosen: first parts of quotas, from jobs that have them, then nodes
- * that are still lacking, from any job. Passes that end a job come late. */
+/* Passes in which nodes to release are chosen: first nodes that count for a lacking quota, from
+ * jobs that use it, then nodes that are still lacking, from any job. Passes that end a job come
+ * last. */
 static const struct pass {
     bool for_share, for_nodes; /* what a chosen node contributes */
     bool is_whole;
@@ -576,8 +577,8 @@ struct tfe_mono decide(struct placement *p)
     for (size_t i = 0; i < p->n_jobs; i++) {
         settle(p, p->jobs[i]);
     }
-    /* Every step that asks for another one has assigned a free node, so the steps come to an
-     * end. */
+    /* Every step that requests a further step has assigned a free node, so the sequence of steps
+     * ends. */
     bool has_more = grow(p, &s) || may_change_for_one(p, last);
     struct tfe_mono next = give_up(p);
     quotas_share_out(p);

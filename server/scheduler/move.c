@@ -35,8 +35,8 @@ static void count(struct placement *p, const struct place_node *node, uint32_t b
     }
 }
 
-/* Adds an assigned node to its job's counters, or (by is -1 as unsigned) removes it. A warned node
- * does not count for a quota, because its replacement may come at once. */
+/* Adds (by is 1) or removes (by is -1 as unsigned) an assigned node from its job's counters. A
+ * warned node does not count for a quota, because its replacement may arrive at once. */
 static void count_assigned(struct placement *p, const struct place_node *node, uint32_t by)
 {
     if (node_is_held(node)) {

@@ -24,7 +24,7 @@ static bool read_epoch(struct sqlite_row *at, struct msg_epoch_row *row)
     row->members = (uint32_t)column_int(at);
     for (int i = 0; i < EPOCH__TIMES; i++) {
         const int64_t ms = column_int(at);
-        row->at[i].ms = ms < 0 ? 0 : ms; /* a negative time comes from a wrong clock */
+        row->at[i].ms = ms < 0 ? 0 : ms; /* the time is negative if the clock was set back */
     }
     row->saved_step = (uint64_t)column_int_if(at, &row->has_saved);
     row->lost_steps = (uint64_t)column_int_if(at, &row->has_lost);

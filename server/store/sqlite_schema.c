@@ -75,8 +75,8 @@ const char *const sqlite_statements[STATEMENT__COUNT] = {
         "INSERT OR REPLACE INTO submissions(job, number, record) VALUES(?, ?, ?)",
     [STATEMENT_FORGET_SUBMISSION] = "DELETE FROM submissions WHERE job = ?1",
     [STATEMENT_SUBMISSIONS] = "SELECT job, number, record FROM submissions ORDER BY number",
-    /* known values replace stored ones, because a restarted server knows less about a running epoch
-     * than its predecessor; the first step stays the first */
+    /* Known values replace stored ones, because a restarted server knows less about a running
+     * epoch than the server before it. The first step is never replaced. */
     [STATEMENT_PUT_ROW] =
         "INSERT INTO ledger(job, touched_ms, " LEDGER ")"
         " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

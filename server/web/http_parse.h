@@ -33,9 +33,9 @@ struct http_head {
     size_t n_fields;
 };
 
-/* Looks for the end of a head. *scanned: bytes that earlier calls have seen, 0 at first. Returns
- * its length with the empty line, 0 if the end has not arrived, or TFE_EINVAL as soon as a byte is
- * not allowed where it stands. */
+/* Finds the end of a request head. scanned: bytes that earlier calls have searched, 0 at first.
+ * Returns the length of the head including the empty line, 0 if its end has not arrived, or
+ * TFE_EINVAL as soon as a byte is not allowed at its position. */
 long http_head_end(const char *text, size_t n, size_t *scanned) TFE_MUST_CHECK;
 
 /* Parses a head of n bytes that http_head_end found, in place: *ret points into text. TFE_EINVAL

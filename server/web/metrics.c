@@ -456,7 +456,7 @@ static void on_no_gauges(struct call *call)
     }
 }
 
-/* Prometheus sends its time limit. The response has to come before it, even if the server is
+/* Applies the time limit that Prometheus sends. The response must precede it even if the server is
  * silent: Prometheus discards a late response, and tfe-web would seem to be down. */
 static void apply_scrape_timeout(struct call *call)
 {

@@ -46,9 +46,9 @@ struct share_holder {
     const uint8_t *source;     /* HTTP_SOURCE_BYTES; used if token is NULL */
 };
 
-/* One entry; embedded in what it stands for, and zeroed before it is used. */
+/* One entry, embedded in the object that it counts; zeroed before it is used. */
 struct share {
-    struct shares *all; /* NULL if it counts for nobody */
+    struct shares *all; /* NULL if the entry counts for no holder */
     enum share_kind kind;
     struct admission_slot place;
     void *owner;
@@ -67,7 +67,7 @@ void shares_free(struct shares *all);
 bool share_enter(struct shares *all, enum share_kind kind, const struct share_holder *holder,
                  void *owner, void (*evict)(void *owner), struct share *share);
 
-/* Does nothing if the entry counts for nobody. */
+/* Does nothing if the entry counts for no holder. */
 void share_release(struct share *share);
 
 /* Returns the number of entries of the kind. */

@@ -48,10 +48,10 @@ int views_new(struct web *web, struct views **ret) TFE_MUST_CHECK;
 /* Call after all users of views are gone. NULL is allowed. */
 void views_free(struct views *all);
 
-/* Finds or makes the view of this token, which is copied, and counts one more user. source: address
- * of the caller (http_source), NULL for tfe-web itself. TFE_EAUTH: the token belongs to another
- * server or an agent. TFE_EFULL: too many tokens are in use, or the source has shown too many new
- * ones. TFE_ENOMEM. */
+/* Finds or creates the view of this token, which is copied, and adds one user. source: address of
+ * the caller (http_source), NULL for tfe-web itself. TFE_EAUTH: the token belongs to another
+ * server or an agent. TFE_EFULL: too many tokens are in use, or the source has presented too many
+ * new tokens. TFE_ENOMEM. */
 int views_use(struct views *all, const struct token *token, const uint8_t *source,
               struct view **ret) TFE_MUST_CHECK;
 void view_use(struct view *view);
