@@ -12,7 +12,8 @@
 #include "agent/output/log_place.h"
 #include "common/message/msg.h"
 
-/* About 20,000 lines, or the last second of a trainer that prints without pause. */
+/* Size in bytes: about 20,000 lines, or one second of output of a trainer that prints without
+ * pause. */
 #define OUTPUT_RING_BYTES ((size_t)2 * 1024 * 1024)
 
 struct log_target;

@@ -31,7 +31,7 @@
     ROW(message, number, member, #member, sizeof(*MEMBER(message, member)), .kind = CODEC_PART,    \
         .part = (&member##_layout), .absent = CODEC_NULL)
 
-/* LIST: the member points to n_MEMBER elements; the count is limited to FEW..MANY. */
+/* LIST: the member points to n_MEMBER elements; the count is limited to n_min..n_max. */
 #define LIST(message, number, member, n_min_, n_max_, ...)                                         \
     ROW(message, number, member, #member, sizeof(*MEMBER(message, member)), .kind = CODEC_LIST,    \
         .companion = offsetof(struct msg_##message, n_##member), .n_min = (n_min_),                \
@@ -308,7 +308,8 @@ FIELDS(table) = {
     FIELD(table, 1, epoch, EPOCH),
     FIELD(table, 2, world, WORLD),
     FIELD(table, 3, base_digest, NUMBER),
-    /* The rows are encoded last (put_row). */
+    /* Rows are encoded after all other fields, by put_row, because their number depends on the
+     * space left. */
     LIST(table, 4, rows, 0, MSG_ROWS_PER_CHUNK, .part = &row_layout, .is_late = true),
     FIELD(table, 5, turned, FLAG),
 };

@@ -165,8 +165,8 @@ enum tfe_epoch_time {
         EPOCH__TIMES
 };
 
-/* Result for a node: that of its job or, for a node that was drained from a running job,
- * DRAINED. */
+/* Result of a run for one node: the result of the job, or DRAINED if the node was drained while
+ * the job was running. */
 #define TFE_RESULTS(X)                                                                             \
     X(RESULT_SUCCEEDED, 1, "succeeded")                                                            \
     X(RESULT_FAILED, 2, "failed")                                                                  \

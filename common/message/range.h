@@ -14,10 +14,9 @@
 #define MSG_SCOPE_MAX 64u        /* characters of a job pattern */
 #define MSG_KEY_LABEL_MAX 64u    /* bytes of a key's label */
 #define MSG_KEY_USES_MAX                                                                           \
-    100u                        /* nodes that one token may be restricted to; their ids are listed \
-                                 */
-#define MSG_KEY_NODES_MAX 4096u /* bytes of the list of nodes that use a key */
-#define MSG_KEY_HEX 32u         /* characters of a key's id */
+    100u /* maximum number of nodes to which one token may be restricted; their ids are stored */
+#define MSG_KEY_NODES_MAX 4096u  /* bytes of the list of nodes that use a key */
+#define MSG_KEY_HEX 32u          /* characters of a key's id */
 #define MSG_CERTIFICATE_MAX 113u /* bytes of a node key's certificate */
 #define MSG_TOKEN_MAX 160u       /* characters of a token, as in token.h */
 #define MSG_AUDIT_ABOUT_MAX 256u /* bytes of an audit row's subject, including the NUL */

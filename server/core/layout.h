@@ -84,8 +84,8 @@ bool layout_would_suffice(const struct job *job, uint32_t min, uint32_t n_ps);
 bool layout_is_full(const struct job *job);
 /* Returns how many more nodes an epoch needs. */
 uint32_t layout_lacking(const struct job *job);
-/* Returns how many ready nodes could work in an epoch besides those of the current one.
- * may_evaluate: one of them becomes the evaluator first, if one is wanted. */
+/* Returns how many ready nodes could work in an epoch in addition to those of the current one.
+ * may_evaluate: if the job needs an evaluator, one of them becomes that first. */
 uint32_t layout_spares(const struct job *job, bool may_evaluate);
 /* Returns true if the job wants an evaluator, has none on a node that stays, and none has ended
  * well. */

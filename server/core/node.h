@@ -52,7 +52,7 @@ void ready_set_memory(struct node *node, const struct msg_memory *memory);
 
 /* TensorFlow version of a job. Written by node.c. */
 struct version {
-    struct tfe_id text; /* version that the present nodes have reported, or "" */
+    struct tfe_id text; /* version of TensorFlow that the nodes of the job have reported, or "" */
     uint32_t n_nodes;   /* number of nodes that have reported it */
 };
 

@@ -236,7 +236,7 @@ void plan_resend_save(struct rdzv *r, struct job *job, struct node *node)
         return;
     }
     if (node->slot.listens && !p->has_listener) {
-        p->is_waiting = false; /* no script listened to the earlier SAVE: ask anew */
+        p->is_waiting = false; /* no script listened to the earlier SAVE: start with a new one */
         return;
     }
     send_save(r, job, node);

@@ -34,8 +34,7 @@
 #include "server/core/states.h"
 #include "server/core/worker_restart.h"
 
-/* Time limit of a probe: an agent reports within a second; the rest is for the way there and
- * back. */
+/* Time limit of a probe: an agent reports within a second; the rest allows for network latency. */
 #define PROBE_WAIT_MS 1500
 /* Intervals: before an unreached address is tried again; before busy probers are asked again. */
 #define RETRY_MS 1000
@@ -82,7 +81,8 @@ static void send_prepare(struct rdzv *r, struct node *node, bool answer)
 {
     const struct job *job = node->job;
     uint64_t next = epoch_next(job);
-    /* A number that was raised may use the same set of ports as the running epoch. */
+    /* Odd and even epochs use different sets of ports. If the epoch number was raised by an even
+     * amount, the next epoch would use the set of the running one. */
     bool is_same_set = job->epoch.number != 0 && (job->epoch.number & 1) == (next & 1);
     send_node(r, node, MSG_PREPARE)->u.prepare =
         (struct msg_prepare){.epoch = next,

@@ -36,7 +36,7 @@ void wait_report(struct rdzv *r, struct node *node, struct msg_renewed *ret);
  * were lost and what follows. NULL otherwise. Valid until the next step. */
 const char *wait_describe_switch(struct rdzv *r, struct job *job);
 
-/* Notes that something of the job has changed, so that its texts may differ. */
+/* Discards the cached texts of the job after a change. */
 static inline void wait_change(struct wait *wait)
 {
     wait->is_due = true;

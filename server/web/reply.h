@@ -13,10 +13,11 @@ struct http_request;
 /* Sets the security headers that every response has. */
 void reply_guard(struct http_request *req, bool has_tls);
 
-/* Each of these ends the request. Takes ownership of value; NULL: allocation failed, which is
- * reported as 503. */
+/* The reply_ functions below end the request. Takes ownership of value; if value is NULL
+ * (allocation failed), sends status 503. */
 void reply_json(struct http_request *req, int code, json_t *value);
-/* detail is a sentence, what an error code of the API, as "no_such_job". */
+/* Sends a problem document: detail is a sentence, what an error code of the API such as
+ * "no_such_job". */
 void reply_problem(struct http_request *req, int code, const char *what, const char *detail);
 /* Sends bytes of static storage, or 304 if the client has this ETag. */
 void reply_static(struct http_request *req, const char *type, const void *bytes, size_t n,

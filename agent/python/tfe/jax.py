@@ -124,7 +124,8 @@ def _placed(value: Any, like: Any) -> Any:
     if _is_key(like):
         return jax.random.wrap_key_data(_placed(value, jax.random.key_data(like)), impl=jax.random.key_impl(like))
     if isinstance(like, jax.Array):
-        # An array that JAX was free to place must stay so: it is then usable with any others.
+        # JAX may move an uncommitted array to any device. The copy must be uncommitted too; otherwise an
+        # operation with an array on another device would fail.
         if not getattr(like, "committed", True):
             return jax.numpy.array(value)
         return jax.make_array_from_callback(value.shape, like.sharding, lambda index: np.array(value[index]))
