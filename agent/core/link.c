@@ -266,7 +266,8 @@ struct tfe_mono link_deadline(const struct link *l, const struct step_context *t
     if (l->state == LINK_JOINING) {
         when = tfe_mono_min(when, l->response_due);
     }
-    /* While the agent is leaving it does not retry; retry_at would stay in the past. */
+    /* An agent that is leaving does not reconnect, so retry_at, which lies in the past, must not
+     * count. */
     bool retries = l->state == LINK_DOWN && t->leave == LEAVE_NOT;
     return retries ? tfe_mono_min(when, l->retry_at) : when;
 }

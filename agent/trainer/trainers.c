@@ -46,7 +46,7 @@ struct trainer {
     const char *how;       /* how it was started; static text */
     uint16_t port;
     bool listens; /* listened at the last check */
-    /* how a watchdog found it late; ENDING_EXITED if none did */
+    /* kind of delay for which a watchdog ended the trainer; ENDING_EXITED if no watchdog did */
     enum tfe_ending late;
     /* runs for the exit grace after the end of the script's main thread, with this exit status */
     struct event *exit_timer;

@@ -412,9 +412,10 @@ static const struct {
     unsigned does;
 } rules[] = {
     {IS_TAKEN_OVER | IS_ENGAGED, DO_STOP | DO_LOSE},
-    {IS_TAKEN_OVER, DO_STOP | DO_PREPARE}, /* the other members have been sent PREPARE already */
-    {IS_OTHER, DO_STOP | DO_LOSE},         /* the server lost records and reused the number */
-    {IS_OPEN | IS_IN_IT, 0},               /* the member continues in its slot */
+    {IS_TAKEN_OVER,
+     DO_STOP | DO_PREPARE},        /* DO_PREPARE: the other members have received PREPARE before */
+    {IS_OTHER, DO_STOP | DO_LOSE}, /* the server lost records and reused the number */
+    {IS_OPEN | IS_IN_IT, 0},       /* the member continues in its slot */
     {IS_OPEN | IS_UNSEEN, DO_START},
     {IS_SERVING, 0}, /* STOP follows once the chief has saved, as for the other members */
     {IS_OPEN | IS_ENDED, DO_STOP | DO_END},

@@ -46,9 +46,10 @@ struct plan {
     /* latest time at which members without a deadline leave; NEVER if none */
     struct tfe_mono leave_until;
     enum tfe_cause leave_cause;
-    uint32_t leaver;     /* slot of the leaving member that is named as the reason */
-    uint32_t n_hinted;   /* number of members that may have to leave some time (rebalance notice) */
-    bool is_waiting;     /* a checkpoint is being waited for */
+    uint32_t leaver; /* slot of the leaving member that is named as the reason */
+    uint32_t
+        n_hinted;    /* number of members with a rebalance notice, which may have to leave later */
+    bool is_waiting; /* a checkpoint is being waited for */
     uint64_t first_save; /* number of the first SAVE whose answer ends the wait */
     /* some script listened when it was asked; then the second checkpoint ends the wait, else the
      * first */

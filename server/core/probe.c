@@ -238,7 +238,8 @@ void probe_prepare(struct rdzv *r, struct node *node)
 {
     probe_cancel(r, node);
     if (node->highest_epoch >= epoch_next(node->job)) {
-        return; /* its claimed epoch was not credible, and it would follow no lower one */
+        return; /* the node claimed an epoch that was not credible, and would not follow a lower one
+                 */
     }
     /* A node that is asked to answer only now could enter the epoch by its READY to an earlier
      * PREPARE of the same number, while it answers. So a request not to answer for a number

@@ -142,7 +142,8 @@ struct tfe_mono verdict_refill_at(const struct job *job);
 struct first_start {
     /* number of the epoch whose first exit may be that of a script that cannot start */
     uint64_t epoch;
-    uint32_t n_dead; /* number of members that have ended alike; 0 once one has ended otherwise */
+    uint32_t n_dead; /* number of members that ended with the same exit status and exception; 0 once
+                        a member ended in another way */
     uint32_t code;   /* exit status of these members */
     char exception[FIRST_START_EXCEPTION_MAX]; /* name of the exception that ended these members, or
                                                   "" */

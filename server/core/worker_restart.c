@@ -1,7 +1,7 @@
 /* server/core/worker_restart.c: workers without which an epoch continues.
  *
  *    works --EXITED--> waits --RESTART(number)--> works         its agent lives
- *      |                 +--- the fourth in vain --> empty
+ *      |                 +--- after 3 failed restarts --> empty
  *      +-- exit status 0 --> done                                not started again
  *      +-- lease over, proven dead, GOODBYE, drained --> empty   until the next epoch
  *

@@ -237,7 +237,8 @@ static int load_job(void *ctx, const struct store_submission *row)
         return 0;
     }
     rc = rc == 0 ? pool_place(p, job) : rc;
-    if (rc != 0 && rc != TFE_ENOMEM) { /* skip the row: a server that does not start is worse */
+    if (rc != 0 && rc != TFE_ENOMEM) { /* an invalid row is skipped, so that the server starts
+                                          without that job */
         log_error("submission_set_aside", LOG_S("job", row->job),
                   LOG_S("reason", tfe_error_sentence(rc)));
         pool_job_free(job);
