@@ -69,7 +69,8 @@ struct agent_settings {
     struct watch_settings watch;
     struct standby_settings standby;
     struct log_writer_options logs; /* root is NULL if there are no log files */
-    struct output_show show;        /* without log files only the selected ranks apply */
+    struct output_show
+        show; /* --log-filter-ranks and --tee; --tee has no effect without log files */
     enum log_level log_level;
     enum log_format log_format;
 };

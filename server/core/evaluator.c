@@ -63,7 +63,7 @@ static void start_again(struct rdzv *r, struct job *job)
         (struct msg_restart){.epoch = e->epoch, .number = e->n_restarts};
 }
 
-/* --- when its machine is terminated ----------------------------------------------------------- */
+/* --- notices and drains --- */
 
 /* Returns true if a node that no epoch needs, and whose machine stays, could evaluate. */
 static bool has_relief(struct job *job)

@@ -32,7 +32,7 @@ struct text;
 /* Runs of a job. Written by job.c. */
 struct run {
     uint32_t number;   /* number of the present run, from 1 */
-    struct tfe_id key; /* name that the agents gave the present run, or "" */
+    struct tfe_id key; /* run key of the present run (--run), or "" */
     bool is_new;       /* no epoch of the run has been formed yet: the gather window applies */
     char sentence[MSG_SENTENCE_MAX];         /* reason of the run's end */
     struct tfe_wall ended;                   /* time of the run's end; 0 if unknown */

@@ -144,7 +144,7 @@ bool layout_has_roles(const struct job_spec *spec)
     return spec->chief || spec->n_ps > 0 || spec->evaluator;
 }
 
-/* --- what follows from a slot ----------------------------------------------------------------- */
+/* --- properties of a slot --- */
 
 /* Which trainers start first, by strategy (design 4.3, docs/tensorflow.md). In a synchronous
  * cluster it is the first task, where TensorFlow's coordination service runs. Served workers and ps
@@ -237,7 +237,7 @@ bool layout_needs_evaluator(const struct job *job)
     return job->spec.evaluator && !has_one && !job->evaluator.is_done;
 }
 
-/* --- whether there are enough nodes ----------------------------------------------------------- */
+/* --- number of nodes --- */
 
 /* Number of nodes by the roles that they can have. */
 struct stock {

@@ -382,7 +382,7 @@ static void welcome(struct rdzv *r, struct node *node, const char *message)
     };
 }
 
-/* --- what follows from what runs on the node -------------------------------------------------- */
+/* --- decision by the epoch that runs on the node --- */
 
 /* What the job's record and the JOIN say of the node's part in the current epoch. */
 enum standing {

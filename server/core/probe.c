@@ -275,8 +275,8 @@ static void stop_answering(struct rdzv *r, struct node *node)
     }
 }
 
-/* Returns true if another address may be probed in this second: whatever nodes report, they are
- * sent to at most probe_rate addresses per second. */
+/* Returns true if another address may be probed in this second. Limits probes to probe_rate
+ * addresses per second, whatever addresses the nodes report. */
 static bool may_probe_now(struct rdzv *r)
 {
     if (is_past(r, tfe_mono_add(r->tries_since, 1000))) {
@@ -294,8 +294,8 @@ static bool has_just_failed(const struct rdzv *r, const struct node *node)
     return !tfe_mono_is_never(since) && tfe_mono_sub(r->now, since) < r->config.probe_ms;
 }
 
-/* Asks up to three nodes to probe the address. Starts with the node whose id follows, so that not
- * always the first one has the work. */
+/* Requests a probe of the address from up to three nodes. Starts with the node whose id follows,
+ * so that the work is spread over all nodes. */
 static void try_address(struct rdzv *r, struct node *node)
 {
     struct probing *p = &node->probing;

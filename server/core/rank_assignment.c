@@ -84,7 +84,7 @@ static void sort_by_claim(struct node **v, size_t n)
     }
 }
 
-/* --- who gets a slot -------------------------------------------------------------------------- */
+/* --- choice of members --- */
 
 static bool may_be(const struct node *node, enum tfe_task task)
 {

@@ -31,7 +31,7 @@
 /* This much progress in one epoch refills the budget. */
 #define REFILL_MS 600000
 
-/* --- a script that cannot start --------------------------------------------------------------- */
+/* --- scripts that cannot start --- */
 
 /* A trainer that has run for this long has parsed its arguments and imported its modules. */
 #define START_MS 3000
@@ -483,7 +483,7 @@ struct tfe_mono verdict_refill_at(const struct job *job)
         return TFE_MONO_NEVER;
     }
     if (plan_knows_progress(&job->plan)) {
-        /* Progress counts by the time between the first and the last report. */
+        /* Duration of the epoch's progress: from the first to the last report. */
         struct tfe_mono enough = tfe_mono_add(progress->first, REFILL_MS);
         bool is_reported =
             !tfe_mono_is_never(progress->first) && !tfe_mono_before(progress->last, enough);

@@ -58,7 +58,7 @@ struct budget {
     bool has_progressed; /* an earlier epoch of this run has made progress */
     uint64_t epoch;      /* number of the epoch that the following fields are about */
     bool is_settled;     /* the exit that explains the epoch's end is known */
-    bool is_open;        /* this epoch's end is charged, and the charge may still be taken back */
+    bool is_open;        /* this epoch's end is charged, and the charge can still be cancelled */
     struct tfe_mono verdict_at; /* after this time the charge stands */
     struct tfe_mono not_before; /* the next epoch must not start earlier */
     uint32_t backoff_ms;
@@ -133,7 +133,7 @@ struct tfe_mono verdict_earns_at(const struct job *job);
 /* Returns when the running epoch will have refilled the budget; NEVER if nothing of it is used. */
 struct tfe_mono verdict_refill_at(const struct job *job);
 
-/* --- a script that cannot start --------------------------------------------------------------- */
+/* --- scripts that cannot start --- */
 
 /* Maximum length of an exception's name; longer ones are truncated. */
 #define FIRST_START_EXCEPTION_MAX 64

@@ -349,7 +349,7 @@ int rdzv_find_node(const struct rdzv *r, const struct principal *by, const char 
     return 0;
 }
 
-/* --- what a job or node waits for ------------------------------------------------------------- */
+/* --- reasons of waiting --- */
 
 /* The cached text is renewed after this time, for the changes that time alone brings. */
 #define TEXT_FRESH_MS 5000

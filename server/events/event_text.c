@@ -56,7 +56,7 @@ static void addf(struct events *e, const struct rdzv_trace *trace, enum tfe_even
     add(e, trace, level, sentence);
 }
 
-/* --- events that follow from the table -------------------------------------------------------- */
+/* --- events generated from the table --- */
 
 static const char *verdict_text(const char *verdict)
 {
@@ -136,7 +136,7 @@ static void add_by_table(struct events *e, const struct rdzv_trace *trace)
     add(e, trace, format->level, sentence);
 }
 
-/* --- events whose sentence depends on more than the trace ------------------------------------- */
+/* --- events with a computed sentence --- */
 
 /* Copies the exception that ended the trainer and where it was raised, or its last line, to ret. */
 static const char *error_line(const char *tail, char ret[512])

@@ -1,5 +1,5 @@
-/* server/scheduler/quota.c: quotas: how many nodes the jobs that match a pattern have together, and
- * may have. */
+/* server/scheduler/quota.c: quotas: a limit for the number of nodes that all jobs matching a
+ * pattern have in total. */
 #include <string.h>
 
 #include "common/message/principal.h"

@@ -183,7 +183,7 @@ void api_stream(struct request *r)
     }
 }
 
-/* --- who sees it --- */
+/* --- access to operations --- */
 
 /* Makes the response of /api/v1/session. view is NULL for a caller without rights, who learns
  * nothing about the server. */
@@ -280,7 +280,7 @@ void api_logout(struct request *r)
                session_json(r->web, r->web->requires_login ? NULL : r->web->own, false));
 }
 
-/* --- whether it is well --- */
+/* --- health --- */
 
 void api_healthz(struct request *r)
 {

@@ -122,7 +122,7 @@ bool request_follows(const struct request *r)
     return (follow && strcmp(follow, "0") != 0) || (accept && strstr(accept, "text/event-stream"));
 }
 
-/* --- who asks --- */
+/* --- the caller --- */
 
 /* Returns true for "" and for a port as ":8080". */
 static bool is_port(const char *text)
