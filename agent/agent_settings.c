@@ -246,7 +246,7 @@ static int parse_label(void *labels, const char *value, struct tfe_reason *reaso
 }
 
 /* Parses a number of bytes with optional K, M or G (powers of 1024). Returns false if it is
- * malformed or exceeds most. */
+ * malformed or exceeds max. */
 static bool read_size(const char *value, uint64_t max, uint64_t *ret)
 {
     static const char units[] = "KMG";

@@ -288,7 +288,7 @@ bool version_note(struct rdzv *r, struct node *node, const char *text)
     if (!text || (node->has_version && strcmp(text, job->version.text.text) == 0)) {
         return false;
     }
-    forget_version(node); /* if the node has one, its installation has changed */
+    forget_version(node); /* a node that had reported another version has been upgraded */
     if (job->version.n_nodes > 0 && strcmp(text, job->version.text.text) != 0 &&
         !(epoch_engages(job, node) && members_go_first(r, job, text))) {
         refuse(r, node, job->version.text.text, text);

@@ -35,8 +35,8 @@
 
 /* A trainer that has run for this long has parsed its arguments and imported its modules. */
 #define START_MS 3000
-/* Time for the other ranks to fail alike: START reaches rank 0 up to 300 ms earlier (4.3). As long
- * as the first back-off. */
+/* Time for the other ranks to fail in the same way: START reaches rank 0 up to 300 ms earlier
+ * (4.3). As long as the first back-off. */
 #define OTHERS_MS 1000
 
 /* Copies the exception's name without its message, because paths and ports differ between ranks. */

@@ -147,13 +147,14 @@ struct first_start {
     uint32_t code;   /* exit status of these members */
     char exception[FIRST_START_EXCEPTION_MAX]; /* name of the exception that ended these members, or
                                                   "" */
-    struct tfe_mono until; /* time limit for the remaining members to end alike */
+    struct tfe_mono until; /* time limit for the remaining members to end in the same way */
 };
 
-/* Returns until when the epoch is left as it is while its other ranks may end alike; a time in the
- * past if it need not be. That is at most the back-off that such an end costs anyway. */
+/* Returns until when the server waits for other ranks to end with the same exit status and
+ * exception; a time in the past if it does not wait. The wait is at most the back-off that such an
+ * end causes anyway. */
 struct tfe_mono first_start_until(const struct job *job);
-/* Returns true if all members have ended alike. */
+/* Returns true if all members have ended with the same exit status and exception. */
 bool first_start_has_failed(const struct job *job);
 
 /* --- quarantine of newcomers ------------------------------------------------------------------ */

@@ -351,7 +351,8 @@ int rdzv_find_node(const struct rdzv *r, const struct principal *by, const char 
 
 /* --- reasons of waiting --- */
 
-/* The cached text is renewed after this time, for the changes that time alone brings. */
+/* The cached text is recomputed after this time, because remaining times in it change without an
+ * event. */
 #define TEXT_FRESH_MS 5000
 
 static uint32_t ms_of(int64_t ms)

@@ -378,7 +378,7 @@ struct tfe_mono workers_settle(struct rdzv *r, struct job *job)
         if (!(slot->is_due || slot->will_drain) || !node_is_connected(node)) {
             continue; /* a disconnected node gets it when it reconnects */
         }
-        /* whether all ranks fail alike, because the script cannot start, is known soon */
+        /* if the script cannot start, all ranks fail in the same way soon: wait for that */
         struct tfe_mono at = slot->is_due ? tfe_mono_max(slot->due, others) : slot->due;
         if (!is_past(r, at)) {
             next = tfe_mono_min(next, at);

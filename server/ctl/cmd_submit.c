@@ -354,8 +354,8 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
                const char *operand)
 {
     struct tfe_reason reason;
-    struct ctl_settings own =
-        *settings; /* orders need an admin's token, so the server is found here */
+    struct ctl_settings own = *settings; /* a submission needs an admin's token, which is looked up
+                                            here together with the endpoint */
     const struct submit_options *opts = &settings->submit;
     struct bundle bundle = {.bytes = NULL};
     json_t *job;

@@ -216,8 +216,8 @@ static int draw_health(const struct watch_model *m, struct watch_screen *s, int 
     return y;
 }
 
-/* Draws up to `most` jobs around the selected one; returns the next line. */
-static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y, int high)
+/* Draws up to `max` jobs around the selected one; returns the next line. */
+static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y, int max)
 {
     int n = 0;
     int at = 0;
@@ -227,7 +227,7 @@ static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y,
         at = job && strcmp(job->job, m->job.text) == 0 ? n : at;
         n += job != NULL;
     }
-    int first = at >= high ? at - high + 1 : 0;
+    int first = at >= max ? at - max + 1 : 0;
     (void)snprintf(line, sizeof(line), "%-24s %-11s %5s %7s %9s  WHY", "JOB", "STATE", "RUN",
                    "EPOCH", "NODES");
     (void)watch_put(s, y++, 0, s->width, WATCH_BOLD, line);
@@ -237,7 +237,7 @@ static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y,
     int seen = 0;
     for (size_t i = 0; i < m->jobs.n; i++) {
         const struct msg_status_job *job = job_at(&m->jobs, i);
-        if (!job || seen++ < first || seen > first + high) {
+        if (!job || seen++ < first || seen > first + max) {
             continue;
         }
         enum watch_style style = seen - 1 == at && n > 1 ? WATCH_CHOSEN : WATCH_PLAIN;

@@ -441,8 +441,8 @@ int bundles_new(const struct bundles_config *config, struct bundles **ret)
     b->config = *config;
     LIST_INIT(&b->stored);
     LIST_INIT(&b->uploads);
-    /* Unnamed bundles are removed when space is needed, the oldest first, so a share is a fixed
-     * part, not a part of what is free. */
+    /* Bundles that no job names are removed when space is needed, the oldest first. So a quota is
+     * a fixed part of the capacity, not of the free space. */
     struct admission_config by_count = {
         .capacity = LIMIT_BUNDLES, .reserve = LIMIT_BUNDLES / 16, .evicts_oldest = true};
     struct admission_config by_bytes = {.capacity = LIMIT_BUNDLES_BYTES,

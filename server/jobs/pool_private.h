@@ -296,7 +296,7 @@ enum tfe_job_state pool_job_state(const struct pool_job *job);
 bool pool_job_is_fresh(const struct pool_job *job);
 /* The condition that holds. */
 const struct pool_condition *pool_job_condition(const struct pool_job *job);
-/* Returns true if its nodes have roles; otherwise all of them work alike. */
+/* Returns true if the job's nodes have roles; otherwise all are workers. */
 bool pool_job_has_roles(const struct pool_job *job);
 /* Marks the job as changed; its row is written later. */
 void pool_job_touch(struct pool_job *job);

@@ -84,7 +84,7 @@ static struct msg_demand_row *row_of(struct demand_rows *d, const struct placeme
     return row;
 }
 
-/* Counts up to `most` idle nodes that fit this job, and marks them as counted. */
+/* Counts up to `max` idle nodes that fit this job, and marks them as counted. */
 static uint32_t take_idle(struct demand_rows *d, const struct placement *p, size_t at,
                           enum tfe_task task, uint32_t max)
 {

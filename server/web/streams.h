@@ -23,7 +23,7 @@ struct web;
 #define STREAM_LATE_MS 60000
 
 /* Starts an event stream as the response; it ends with the client's connection or login. Returns
- * NULL, without a response, if the caller's share is used up or without memory. */
+ * NULL, without a response, if the caller's quota is used up or memory is out. */
 struct stream *stream_new(struct request *r);
 /* Sends the changes of a topic. job is "" for all jobs. */
 void stream_join(struct stream *stream, enum topic_kind kind, const char *job);

@@ -90,7 +90,8 @@ static uint64_t mark_of(const char *text)
     return mark;
 }
 
-/* Removes from what is compared the values that change by themselves: the page counts them. */
+/* Removes values that change with the time, such as ages, before rows are compared: the page
+ * computes them itself. */
 static void drop_counting(const struct record *row, json_t *object)
 {
     const bool is_over = json_is_true(json_object_get(object, "over"));
