@@ -115,7 +115,7 @@ static const struct record_field job_fields[] = {
     {JOB(saved, RECORD_TIME, "saved_ms", NULL)},
     {JOB(lingers, RECORD_BOOL, "lingers", NULL)},
     {.head = "NODES", .type = RECORD_WORD, .text = job_nodes},
-    {.head = "WHY", .type = RECORD_TEXT, .text = job_reason},
+    {.head = "REASON", .type = RECORD_TEXT, .text = job_reason},
 };
 
 const struct record_schema schema_job = SCHEMA("job", job_fields, msg_status_job, msg_status_job);

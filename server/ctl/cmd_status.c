@@ -117,7 +117,7 @@ static void print_waits(const struct record_list *rows, size_t from, size_t to)
 /* Memory has columns only if an agent provides some. */
 static void print_nodes(const struct record *rows, size_t n)
 {
-    static const char *const heads[] = {"NAME",    "NODE", "ROLE", "RANK",
+    static const char *const heads[] = {"NAME",    "NODE", "ROLE",     "RANK",
                                         "ADDRESS", "PID",  "SNAPSHOT", "MEMORY"};
     bool has_memory = false;
     for (size_t i = 0; i < n; i++) {
@@ -292,7 +292,7 @@ const struct ctl_verb ctl_verb_jobs = {
     .about = "list jobs, one per line: state, sizes, and the reason of a wait or failure",
     .operation = OPERATION_JOBS,
     CTL_COLUMNS(schema_job, "JOB", "STATE", "PRIORITY", "MIN", "MAX", "PS", "NODES", "SINCE",
-                "WHY"),
+                "REASON"),
     .show = show_jobs,
 };
 

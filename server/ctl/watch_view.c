@@ -228,7 +228,7 @@ static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y,
         n += job != NULL;
     }
     int first = at >= max ? at - max + 1 : 0;
-    (void)snprintf(line, sizeof(line), "%-24s %-11s %5s %7s %9s  WHY", "JOB", "STATE", "RUN",
+    (void)snprintf(line, sizeof(line), "%-24s %-11s %5s %7s %9s  REASON", "JOB", "STATE", "RUN",
                    "EPOCH", "NODES");
     (void)watch_put(s, y++, 0, s->width, WATCH_BOLD, line);
     if (n == 0) {

@@ -43,7 +43,7 @@ enum { WORK_RECORDS, WORK_ROWS, WORK_ASKS, WORK_WRITTEN, WORK_ANSWERED, WORK__LI
 struct condition {
     int rc;
     struct tfe_reason reason;
-    struct tfe_mono since; /* in `told`: time of the first consecutive failure */
+    struct tfe_mono since; /* in `reported`: time of the first consecutive failure */
 };
 enum { CONDITION_RECORDS, CONDITION_ROWS, CONDITION__COUNT };
 
