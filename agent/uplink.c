@@ -59,7 +59,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
 {
     struct uplink *u = ctx;
     bool is_of_logs =
-        msg->type == MSG_LOG_ASK || msg->type == MSG_LOG_CREDIT || msg->type == MSG_LOG_STOP;
+        msg->type == MSG_LOG_REQUEST || msg->type == MSG_LOG_CREDIT || msg->type == MSG_LOG_STOP;
     if (msg->type == MSG_ENROLLED) {
         enrollment_handle_answer(u->enrollment, &msg->u.enrolled);
     } else if (is_of_logs && u->serve) {

@@ -45,7 +45,7 @@ struct load {
     size_t request_n;
 };
 
-static void ask(struct connection *c)
+static void request(struct connection *c)
 {
     uint8_t frame[128];
     size_t n = 0;
@@ -74,7 +74,7 @@ static void ask_next(struct load *load)
         struct connection *c = &load->connections[load->next];
         load->next = (load->next + stride) % load->n;
         if (!c->busy) {
-            ask(c);
+            request(c);
             return;
         }
     }

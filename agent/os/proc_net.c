@@ -196,10 +196,10 @@ static const struct {
 static void inodes_of_port(int *diag, const char *owner, uint16_t port, struct inodes *ret)
 {
     struct listeners search = {.port = port, .inodes = ret};
-    bool ask = shares_network(owner);
+    bool request = shares_network(owner);
     ret->n = 0;
     for (size_t i = 0; i < FAMILIES; i++) {
-        if (!ask || !diag_collect(diag, families[i].number, port, ret)) {
+        if (!request || !diag_collect(diag, families[i].number, port, ret)) {
             table_each(owner, families[i].table, note_listener, &search);
         }
     }

@@ -18,9 +18,9 @@ struct log_found;
 
 /* Reads the files of one epoch one after the other. */
 struct log_reader {
-    struct msg_log_ask spec;   /* what to read; epoch is not 0. Lines of files have no times: since
-                                  selects files that were modified later. */
-    struct output_name *names; /* names of this agent's trainers in the epoch; owned */
+    struct msg_log_request spec; /* what to read; epoch is not 0. Lines of files have no times:
+                                since selects files that were modified later. */
+    struct output_name *names;   /* names of this agent's trainers in the epoch; owned */
     size_t n_names;
     /* the epoch's trainers are running, so an incomplete last line will be sent later */
     bool is_live;

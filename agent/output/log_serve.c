@@ -22,7 +22,7 @@
 struct log_request {
     struct log_serve *serve;
     LIST_ENTRY(log_request) link;
-    struct msg_log_ask spec;
+    struct msg_log_request spec;
     uint64_t credit;
     uint64_t lost;
     struct output_cursor cursor; /* next lines of the ring to send */
@@ -49,7 +49,7 @@ struct log_serve {
 
 static bool is_of(const struct log_request *a, const struct output_record *record)
 {
-    const struct msg_log_ask *spec = &a->spec;
+    const struct msg_log_request *spec = &a->spec;
     const struct output_source *of = &record->stream->of;
     return record->kind == RECORD_LINES && (!spec->has_rank || of->rank == spec->rank) &&
            (spec->epoch == 0 || of->epoch == spec->epoch) && record->at.ms >= spec->since.ms;
@@ -225,9 +225,9 @@ static size_t send_lines(struct log_request *a, const struct output_source *of, 
     }
     if (out > text) {
         out[-1] = '\0';
-        const struct tfe_msg msg = {
-            .type = MSG_LOG_CHUNK,
-            .u.log_chunk = {a->spec.ask, of->epoch, of->rank, of->stream, at, text, a->lost, 0}};
+        const struct tfe_msg msg = {.type = MSG_LOG_CHUNK,
+                                    .u.log_chunk = {a->spec.request, of->epoch, of->rank,
+                                                    of->stream, at, text, a->lost, 0}};
         a->lost = 0;
         a->credit -= MSG_LOG_COST + strlen(text);
         a->serve->options.send(a->serve->options.ctx, &msg);
@@ -297,7 +297,7 @@ static void pump(struct log_request *a)
         continues = a->reader ? send_from_files(a) : send_from_ring(a);
     }
     if (!continues && !a->reader && !a->spec.follow) {
-        const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {a->spec.ask}};
+        const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {a->spec.request}};
         options->send(options->ctx, &done);
         request_end(a);
     }
@@ -336,7 +336,7 @@ static void send_remaining_count(struct log_request *a)
         behind += lines_left(a, record, 0);
     }
     const struct tfe_msg msg = {.type = MSG_LOG_CHUNK,
-                                .u.log_chunk = {.ask = a->spec.ask,
+                                .u.log_chunk = {.request = a->spec.request,
                                                 .epoch = of.epoch,
                                                 .rank = of.rank,
                                                 .stream = of.stream,
@@ -384,23 +384,23 @@ static void on_lost(void *ctx, const struct output_record *record, size_t offset
 
 /* --- requests from the server --- */
 
-static struct log_request *request_of(const struct log_serve *serve, uint64_t ask)
+static struct log_request *request_of(const struct log_serve *serve, uint64_t request)
 {
     struct log_request *a;
     LIST_FOREACH(a, &serve->requests, link)
     {
-        if (a->spec.ask == ask) {
+        if (a->spec.request == request) {
             return a;
         }
     }
     return NULL;
 }
 
-static void request_begin(struct log_serve *serve, const struct msg_log_ask *spec)
+static void request_begin(struct log_serve *serve, const struct msg_log_request *spec)
 {
-    struct log_request *a = request_of(serve, spec->ask);
+    struct log_request *a = request_of(serve, spec->request);
     if (!a && (serve->n_requests == LIMIT_LOG_REQUESTS || !(a = calloc(1, sizeof(*a))))) {
-        const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {spec->ask}};
+        const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {spec->request}};
         serve->options.send(serve->options.ctx, &done);
         return;
     }
@@ -422,13 +422,13 @@ static void request_begin(struct log_serve *serve, const struct msg_log_ask *spe
 
 void log_serve_handle(struct log_serve *serve, const struct tfe_msg *msg)
 {
-    if (msg->type == MSG_LOG_ASK) {
-        request_begin(serve, &msg->u.log_ask);
+    if (msg->type == MSG_LOG_REQUEST) {
+        request_begin(serve, &msg->u.log_request);
         return;
     }
     bool is_credit = msg->type == MSG_LOG_CREDIT;
     struct log_request *a =
-        request_of(serve, is_credit ? msg->u.log_credit.ask : msg->u.log_stop.ask);
+        request_of(serve, is_credit ? msg->u.log_credit.request : msg->u.log_stop.request);
     if (a && is_credit) {
         a->credit += msg->u.log_credit.bytes;
         pump(a);

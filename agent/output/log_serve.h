@@ -26,7 +26,7 @@ struct log_serve *log_serve_new(const struct log_serve_options *options);
 /* Frees a log server; call before log_writer_free. Accepts NULL. */
 void log_serve_free(struct log_serve *serve);
 
-/* Handles LOG_ASK, LOG_CREDIT and LOG_STOP. */
+/* Handles LOG_REQUEST, LOG_CREDIT and LOG_STOP. */
 void log_serve_handle(struct log_serve *serve, const struct tfe_msg *msg);
 
 /* Resumes sending when the connection accepts more data. */

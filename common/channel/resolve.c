@@ -47,7 +47,7 @@ static void copy_addresses(const struct addrinfo *list, struct resolve_addresses
     }
 }
 
-static int ask(const char *host, const char *service, int flags, struct resolve_addresses *ret)
+static int request(const char *host, const char *service, int flags, struct resolve_addresses *ret)
 {
     const struct addrinfo hints = {.ai_flags = flags | AI_NUMERICSERV,
                                    .ai_family = AF_UNSPEC,
@@ -67,7 +67,7 @@ int resolve_numeric(const char *host, uint16_t port, struct resolve_addresses *r
 {
     char service[8];
     (void)snprintf(service, sizeof service, "%u", (unsigned)port);
-    return ask(host, service, AI_NUMERICHOST, ret) ? TFE_EINVAL : 0;
+    return request(host, service, AI_NUMERICHOST, ret) ? TFE_EINVAL : 0;
 }
 
 /* --- thread ----------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ int resolve_numeric(const char *host, uint16_t port, struct resolve_addresses *r
 static void work(void *ctx)
 {
     struct resolve *r = ctx;
-    r->error = ask(r->host, r->service, 0, &r->addresses);
+    r->error = request(r->host, r->service, 0, &r->addresses);
     worker_notify(r->worker);
 }
 

@@ -315,9 +315,9 @@ static size_t write_at_once(const char *bytes, size_t n)
         sent = send(STDERR_FILENO, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno == ENOTSOCK) {
-        struct pollfd ask = {.fd = STDERR_FILENO, .events = POLLOUT};
+        struct pollfd request = {.fd = STDERR_FILENO, .events = POLLOUT};
         /* On POLLERR the pipe has no reader, and a write would raise SIGPIPE. */
-        if (poll(&ask, 1, 0) != 1 || ask.revents != POLLOUT) {
+        if (poll(&request, 1, 0) != 1 || request.revents != POLLOUT) {
             return 0;
         }
         do {

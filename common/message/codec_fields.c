@@ -588,27 +588,31 @@ FIELDS(log_lines) = {
     FIELD(log_lines, 10, silent, FLAG),
 };
 
-FIELDS(log_ask) = {
-    FIELD(log_ask, 1, ask, NUMBER),
-    FIELD(log_ask, 2, rank, RANK, PRESENT_IF(log_ask, has_rank)),
-    FIELD(log_ask, 3, epoch, EPOCH_OR_0),
-    FIELD(log_ask, 4, follow, FLAG),
-    FIELD(log_ask, 5, lines, UP_TO(UINT32_MAX - 1), OR_UNSET),
-    MOMENT(log_ask, 6, since),
-    FIELD(log_ask, 7, window, WINDOW),
+FIELDS(log_request) = {
+    FIELD(log_request, 1, request, NUMBER),
+    FIELD(log_request, 2, rank, RANK, PRESENT_IF(log_request, has_rank)),
+    FIELD(log_request, 3, epoch, EPOCH_OR_0),
+    FIELD(log_request, 4, follow, FLAG),
+    FIELD(log_request, 5, lines, UP_TO(UINT32_MAX - 1), OR_UNSET),
+    MOMENT(log_request, 6, since),
+    FIELD(log_request, 7, window, WINDOW),
 };
 
-FIELDS(log_credit) = {FIELD(log_credit, 1, ask, NUMBER), FIELD(log_credit, 2, bytes, WINDOW)};
-FIELDS(log_stop) = {FIELD(log_stop, 1, ask, NUMBER)};
+FIELDS(log_credit) = {FIELD(log_credit, 1, request, NUMBER), FIELD(log_credit, 2, bytes, WINDOW)};
+FIELDS(log_stop) = {FIELD(log_stop, 1, request, NUMBER)};
 
 FIELDS(log_chunk) = {
-    FIELD(log_chunk, 1, ask, NUMBER),  FIELD(log_chunk, 2, epoch, EPOCH),
-    FIELD(log_chunk, 3, rank, RANK),   STREAM_OF(log_chunk, 4),
-    MOMENT(log_chunk, 5, at),          FIELD(log_chunk, 6, text, LINES_TEXT),
-    FIELD(log_chunk, 7, lost, NUMBER), FIELD(log_chunk, 8, behind, NUMBER),
+    FIELD(log_chunk, 1, request, NUMBER),
+    FIELD(log_chunk, 2, epoch, EPOCH),
+    FIELD(log_chunk, 3, rank, RANK),
+    STREAM_OF(log_chunk, 4),
+    MOMENT(log_chunk, 5, at),
+    FIELD(log_chunk, 6, text, LINES_TEXT),
+    FIELD(log_chunk, 7, lost, NUMBER),
+    FIELD(log_chunk, 8, behind, NUMBER),
 };
 
-FIELDS(log_done) = {FIELD(log_done, 1, ask, NUMBER)};
+FIELDS(log_done) = {FIELD(log_done, 1, request, NUMBER)};
 
 FIELDS(events) = {
     FIELD(events, 1, job, ID, OR_NULL),

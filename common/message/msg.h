@@ -688,10 +688,10 @@ struct msg_log_lines {
     bool silent;        /* no lines: the node does not answer */
 };
 
-/* LOG_ASK: asks one agent for the output of its trainers. The agent answers by LOG_CHUNKs and,
+/* LOG_REQUEST: asks one agent for the output of its trainers. The agent answers by LOG_CHUNKs and,
  * without `follow`, LOG_DONE. */
-struct msg_log_ask {
-    uint64_t ask;
+struct msg_log_request {
+    uint64_t request;
     bool has_rank;
     uint32_t rank;
     uint64_t epoch;
@@ -703,17 +703,17 @@ struct msg_log_ask {
 
 /* LOG_CREDIT: grants further bytes of credit. */
 struct msg_log_credit {
-    uint64_t ask;
+    uint64_t request;
     uint32_t bytes;
 };
 
 /* LOG_STOP: the client no longer reads. */
 struct msg_log_stop {
-    uint64_t ask;
+    uint64_t request;
 };
 
 struct msg_log_chunk {
-    uint64_t ask;
+    uint64_t request;
     uint64_t epoch;
     uint32_t rank;
     enum tfe_stream stream;
@@ -725,7 +725,7 @@ struct msg_log_chunk {
 };
 
 struct msg_log_done {
-    uint64_t ask;
+    uint64_t request;
 };
 
 /* EVENTS: asks for events of one job, or of all jobs (job NULL): those numbered above `after` or,

@@ -45,7 +45,7 @@
     X(REFUSED, refused, 42, S)                                                                     \
     X(SAVE, save, 43, S)                                                                           \
     X(ENROLLED, enrolled, 44, S)                                                                   \
-    X(LOG_ASK, log_ask, 48, S)                                                                     \
+    X(LOG_REQUEST, log_request, 48, S)                                                             \
     X(LOG_CREDIT, log_credit, 49, S)                                                               \
     X(LOG_STOP, log_stop, 50, S)                                                                   \
     X(RESTART, restart, 45, S)                                                                     \

@@ -65,18 +65,18 @@ static void turn_soon(struct client *c)
 static void end_first(struct client *c, enum client_end end, enum tfe_refusal code,
                       const char *sentence)
 {
-    struct client_request *ask = c->first;
-    c->first = ask->next;
+    struct client_request *request = c->first;
+    c->first = request->next;
     c->is_sent = false;
-    ask->next = NULL;
+    request->next = NULL;
     turn_soon(c);
-    ask->ended(ask, end, code, sentence);
+    request->ended(request, end, code, sentence);
 }
 
 /* Drops the rest of the response to a cancelled request. */
-static void orphan(struct client *c, const struct client_request *ask)
+static void orphan(struct client *c, const struct client_request *request)
 {
-    c->orphan = client_is_order(ask->message->type) ? ORPHAN_ORDER : ORPHAN_QUERY;
+    c->orphan = client_is_order(request->message->type) ? ORPHAN_ORDER : ORPHAN_QUERY;
 }
 
 static void retry_in(struct client *c, uint32_t in_ms, const char *reason)
@@ -175,7 +175,7 @@ static bool is_end(bool is_order, enum tfe_msg_type type)
 static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
 {
     struct client *c = ctx;
-    struct client_request *ask = c->is_sent ? c->first : NULL;
+    struct client_request *request = c->is_sent ? c->first : NULL;
     if (c->orphan != NO_ORPHAN) {
         if (is_end(c->orphan == ORPHAN_ORDER, msg->type)) {
             c->orphan = NO_ORPHAN;
@@ -183,7 +183,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         }
         return;
     }
-    if (!ask) {
+    if (!request) {
         return;
     }
     channel_expect(ch, c->config.silence_ms);
@@ -191,17 +191,17 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         end_first(c, CLIENT_REFUSED, msg->u.refused.code, msg->u.refused.sentence);
         return;
     }
-    if (is_end(client_is_order(ask->message->type), msg->type)) {
+    if (is_end(client_is_order(request->message->type), msg->type)) {
         end_first(c, CLIENT_ANSWERED, 0, "");
         return;
     }
-    if (!is_answer(ask->message->type, msg->type)) {
-        orphan(c, ask);
+    if (!is_answer(request->message->type, msg->type)) {
+        orphan(c, request);
         end_first(c, CLIENT_UNEXPECTED, 0, CLIENT_UNEXPECTED_SENTENCE);
-    } else if (ask->row) {
-        ask->row(ask, msg);
-    } else if (record_list_add(&ask->list, schema_of(msg->type), &msg->u) != 0) {
-        orphan(c, ask);
+    } else if (request->row) {
+        request->row(request, msg);
+    } else if (record_list_add(&request->list, schema_of(msg->type), &msg->u) != 0) {
+        orphan(c, request);
         end_first(c, CLIENT_FAILED, 0, "out of memory");
     }
 }
@@ -325,38 +325,38 @@ int client_new(const struct client_config *config, struct client **ret)
     return 0;
 }
 
-void client_request(struct client *c, struct client_request *ask)
+void client_request(struct client *c, struct client_request *request)
 {
     struct client_request **at = &c->first;
-    ask->n_sent = 0;
-    ask->turn = c->first ? c->first->turn : 0;
+    request->n_sent = 0;
+    request->turn = c->first ? c->first->turn : 0;
     for (const struct client_request *other = c->first; other; other = other->next) {
-        ask->turn += memcmp(other->owner, ask->owner, sizeof(ask->owner)) == 0;
+        request->turn += memcmp(other->owner, request->owner, sizeof(request->owner)) == 0;
     }
-    while (*at && (*at)->turn <= ask->turn) {
+    while (*at && (*at)->turn <= request->turn) {
         at = &(*at)->next;
     }
-    ask->next = *at;
-    *at = ask;
+    request->next = *at;
+    *at = request;
     turn_soon(c);
 }
 
-void client_cancel(struct client *c, struct client_request *ask)
+void client_cancel(struct client *c, struct client_request *request)
 {
     struct client_request **at = &c->first;
-    while (*at && *at != ask) {
+    while (*at && *at != request) {
         at = &(*at)->next;
     }
     if (*at) {
-        if (c->first == ask && c->is_sent) {
-            orphan(c, ask);
+        if (c->first == request && c->is_sent) {
+            orphan(c, request);
             c->is_sent = false;
         }
-        *at = ask->next;
-        ask->next = NULL;
+        *at = request->next;
+        request->next = NULL;
         turn_soon(c);
     }
-    record_list_done(&ask->list);
+    record_list_done(&request->list);
 }
 
 int client_send_more(struct client *c, const struct tfe_msg *msg)

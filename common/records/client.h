@@ -30,10 +30,10 @@ enum client_end {
 struct client_request {
     const struct tfe_msg *message; /* the message to send, with all that it points to */
     /* Receives a record, valid until it returns. If NULL, records are appended to list. */
-    void (*row)(struct client_request *ask, const struct tfe_msg *row);
+    void (*row)(struct client_request *request, const struct tfe_msg *row);
     /* The last callback. The list belongs to the caller until the request is queued and from now
      * on; it restarts with each connection. sentence is "" for ANSWERED. */
-    void (*ended)(struct client_request *ask, enum client_end end, enum tfe_refusal code,
+    void (*ended)(struct client_request *request, enum client_end end, enum tfe_refusal code,
                   const char *sentence);
     struct record_list list;
     unsigned n_sent; /* number of connections on which the request was sent; above 1, the response
@@ -63,10 +63,10 @@ int client_new(const struct client_config *config, struct client **ret) TFE_MUST
 /* Adds a request to the queue, in which the requests of different owners take turns. Callbacks run
  * from the loop only, never from within this call. If the connection is lost before the response is
  * complete, the request is repeated on the next one. */
-void client_request(struct client *c, struct client_request *ask);
+void client_request(struct client *c, struct client_request *request);
 
 /* Cancels a request: no callback follows. Empties its list. Ignores one that is not queued. */
-void client_cancel(struct client *c, struct client_request *ask);
+void client_cancel(struct client *c, struct client_request *request);
 
 /* Sends a further message of the current request, such as upload data, between its first row() and
  * its end. Returns TFE_ESTATE if the request is not active, for instance after a lost connection;

@@ -513,7 +513,7 @@ static void on_rotated(void *ctx, int rc, struct record_list *page, const char *
 int keys_rotate(struct keys *keys, struct writer *writer, enum tfe_rotation step,
                 writer_result_fn fn, void *ctx)
 {
-    struct writer_request *ask;
+    struct writer_request *request;
     if (keys->rotation) {
         return TFE_EEXIST;
     }
@@ -528,7 +528,7 @@ int keys_rotate(struct keys *keys, struct writer *writer, enum tfe_rotation step
     r->fn = fn;
     r->ctx = ctx;
     keys->rotation = r;
-    int rc = writer_run(writer, run_rotation, r, on_rotated, keys, &ask);
+    int rc = writer_run(writer, run_rotation, r, on_rotated, keys, &request);
     if (rc != 0) {
         keys->rotation = NULL;
         rotation_free(r);

@@ -126,7 +126,7 @@ static void begin(struct rdzv *r, struct node *node, enum tfe_probe_kind kind)
     wheel_set(&r->wheel, &p->timer.wheel, p->until);
 }
 
-static void ask(struct rdzv *r, struct node *node, struct node *prober)
+static void request(struct rdzv *r, struct node *node, struct node *prober)
 {
     struct probing *p = &node->probing;
     struct msg_probe *probe = &send_node(r, prober, MSG_PROBE)->u.probe;
@@ -321,7 +321,7 @@ static void try_address(struct rdzv *r, struct node *node)
             }
             begin(r, node, PROBE_ADDRESS);
         }
-        ask(r, node, other);
+        request(r, node, other);
     }
     if (p->id != 0) {
         p->tried_epoch = epoch_next(node->job);
@@ -498,7 +498,7 @@ static void try_suspect(struct rdzv *r, struct node *node)
             if (p->id == 0) {
                 begin(r, node, PROBE_SUSPECT);
             }
-            ask(r, node, verifier);
+            request(r, node, verifier);
         }
     }
     /* If no refusal could count, any node may look for the proof of termination. */
@@ -512,7 +512,7 @@ static void try_suspect(struct rdzv *r, struct node *node)
             if (p->id == 0) {
                 begin(r, node, PROBE_SUSPECT);
             }
-            ask(r, node, other);
+            request(r, node, other);
         }
         other = next_around(other);
     }

@@ -53,12 +53,12 @@ static int list_alone(const char *directory, char **ret, size_t *ret_n, struct t
 /* Sets *ret to the names of the files, each NUL-terminated. */
 static int list_files(const char *directory, char **ret, size_t *ret_n, struct tfe_reason *reason)
 {
-    const char *const ask[] = {"-C", directory, "rev-parse", "--is-inside-work-tree", NULL};
+    const char *const request[] = {"-C", directory, "rev-parse", "--is-inside-work-tree", NULL};
     const char *const list[] = {"-C", directory, "ls-files",           "-z",
                                 "-c", "-o",      "--exclude-standard", NULL};
     char *printed;
     size_t n;
-    int rc = git_run(ask, &printed, &n, reason);
+    int rc = git_run(request, &printed, &n, reason);
     if (rc == 0) {
         const bool is_inside = strcmp(printed, "true\n") == 0;
         free(printed);

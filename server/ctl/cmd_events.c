@@ -56,7 +56,7 @@ struct follow {
     struct event_base *base;
     struct event *next;
     struct client *client;
-    struct client_request ask;
+    struct client_request request;
     struct tfe_msg message;
     int status;
 };
@@ -67,15 +67,15 @@ static void end(struct follow *f, int status)
     (void)event_base_loopbreak(f->base);
 }
 
-static struct follow *follow_of(struct client_request *ask)
+static struct follow *follow_of(struct client_request *request)
 {
-    return (struct follow *)((char *)ask - offsetof(struct follow, ask));
+    return (struct follow *)((char *)request - offsetof(struct follow, request));
 }
 
 /* Writes each row at once, because a reader of a pipe waits for it. */
-static void on_row(struct client_request *ask, const struct tfe_msg *row)
+static void on_row(struct client_request *request, const struct tfe_msg *row)
 {
-    struct follow *f = follow_of(ask);
+    struct follow *f = follow_of(request);
     const struct msg_event_row *event = &row->u.event_row;
     f->message.u.events.after = event->number;
     if (print(f->settings, event) != 0) {
@@ -86,10 +86,10 @@ static void on_row(struct client_request *ask, const struct tfe_msg *row)
     }
 }
 
-static void on_ended(struct client_request *ask, enum client_end how, enum tfe_refusal code,
+static void on_ended(struct client_request *request, enum client_end how, enum tfe_refusal code,
                      const char *sentence)
 {
-    struct follow *f = follow_of(ask);
+    struct follow *f = follow_of(request);
     if (how == CLIENT_ANSWERED) {
         (void)timer_after(f->next, ASK_MS);
         return;
@@ -102,7 +102,7 @@ static void on_ended(struct client_request *ask, enum client_end how, enum tfe_r
 static void on_next(evutil_socket_t fd, short what, void *ctx)
 {
     struct follow *f = ctx;
-    client_request(f->client, &f->ask);
+    client_request(f->client, &f->request);
 }
 
 static int follow(const struct ctl_settings *settings, const char *job, uint64_t after)
@@ -111,12 +111,12 @@ static int follow(const struct ctl_settings *settings, const char *job, uint64_t
     const struct client_config config = {
         .base = f.base, .join = &settings->server, .retry_max_ms = RETRY_MAX_MS};
     f.message = (struct tfe_msg){.type = MSG_EVENTS, .u.events = {.job = job, .after = after}};
-    f.ask = (struct client_request){.message = &f.message, .row = on_row, .ended = on_ended};
+    f.request = (struct client_request){.message = &f.message, .row = on_row, .ended = on_ended};
     f.next = f.base ? evtimer_new(f.base, on_next, &f) : NULL;
     if (!f.next || client_new(&config, &f.client) != 0) {
         stdio_print_message("tfe-ctl", "cannot set up the event loop");
     } else {
-        client_request(f.client, &f.ask);
+        client_request(f.client, &f.request);
         (void)event_base_dispatch(f.base);
     }
     client_free(f.client);

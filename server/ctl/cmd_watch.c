@@ -51,7 +51,7 @@ struct watch {
     SCREEN *terminal;
     struct watch_model model;
     struct tfe_msg message;
-    struct client_request ask;
+    struct client_request request;
     enum question at;
     struct tfe_id asked; /* job of the pending query */
     uint32_t run;        /* run of the selected job that the curves belong to */
@@ -154,11 +154,11 @@ static const enum operation_id questions[ASK__N] = {
 
 static void put_question(struct watch *w)
 {
-    struct client_request *ask = &w->ask;
+    struct client_request *request = &w->request;
     const char *job = w->model.job.text[0] != '\0' ? w->model.job.text : NULL;
     w->asked = w->model.job;
     job = job ? w->asked.text : NULL;
-    ask->message = &w->message;
+    request->message = &w->message;
     w->message = operation_request(questions[w->at], job);
     if (w->at == ASK_EVENTS) {
         w->message.u.events.last = EVENTS_SHOWN;
@@ -166,15 +166,15 @@ static void put_question(struct watch *w)
         w->message.u.series.name = curves[w->at - ASK_RATE].series;
         w->message.u.series.after = w->model.curves[w->at - ASK_RATE].last;
     }
-    client_request(w->client, ask);
+    client_request(w->client, request);
 }
 
 /* Moves the rows of the list into the model, in place of its old ones. */
 static void take_rows(struct watch *w, struct record_list *to)
 {
     record_list_done(to);
-    *to = w->ask.list;
-    w->ask.list = (struct record_list){.v = NULL};
+    *to = w->request.list;
+    w->request.list = (struct record_list){.v = NULL};
 }
 
 /* Selects the first (most active) job if none is selected or the selected one is gone. */
@@ -246,28 +246,28 @@ static void take_answer(struct watch *w)
         return;
     case ASK_RATE:
     case ASK_LOSS:
-        add_points(&w->model.curves[w->at - ASK_RATE], &w->ask.list);
+        add_points(&w->model.curves[w->at - ASK_RATE], &w->request.list);
         return;
     case ASK__N:
         return;
     }
 }
 
-static void on_ended(struct client_request *ask, enum client_end how, enum tfe_refusal code,
+static void on_ended(struct client_request *request, enum client_end how, enum tfe_refusal code,
                      const char *sentence)
 {
-    struct watch *w = (struct watch *)((char *)ask - offsetof(struct watch, ask));
+    struct watch *w = (struct watch *)((char *)request - offsetof(struct watch, request));
     w->model.trouble = NULL;
     /* The selection may have changed while the response was in transit. */
     if (how == CLIENT_ANSWERED &&
         (w->at == ASK_JOBS || strcmp(w->asked.text, w->model.job.text) == 0) &&
-        operation_arrange(questions[w->at], &ask->list) == 0) {
+        operation_arrange(questions[w->at], &request->list) == 0) {
         take_answer(w);
     } else if (how != CLIENT_ANSWERED && how != CLIENT_REFUSED) {
         (void)snprintf(w->trouble, sizeof(w->trouble), "%s", sentence);
         w->model.trouble = w->trouble;
     }
-    record_list_done(&ask->list);
+    record_list_done(&request->list);
     w->at++;
     request_next(w);
     show(w);
@@ -310,15 +310,15 @@ static void set_message(struct watch *w, const char *before, const char *words)
     w->model.message = w->status_line;
 }
 
-static void on_ordered(struct client_request *ask, enum client_end how, enum tfe_refusal code,
+static void on_ordered(struct client_request *request, enum client_end how, enum tfe_refusal code,
                        const char *sentence)
 {
-    struct watch *w = (struct watch *)((char *)ask - offsetof(struct watch, order_request));
+    struct watch *w = (struct watch *)((char *)request - offsetof(struct watch, order_request));
     w->ordering = false;
     set_message(
         w, how == CLIENT_ANSWERED ? "the node leaves its job; its agent will exit 0" : "not done: ",
         sentence);
-    record_list_done(&ask->list);
+    record_list_done(&request->list);
     show(w);
 }
 
@@ -531,7 +531,7 @@ static void end(struct watch *w)
     if (w->base) {
         event_base_free(w->base);
     }
-    record_list_done(&w->ask.list);
+    record_list_done(&w->request.list);
     record_list_done(&w->model.jobs);
     record_list_done(&w->model.status);
     record_list_done(&w->model.ledger);
@@ -551,7 +551,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
         return CTL_FAILED;
     }
     w->settings = settings;
-    w->ask.ended = on_ended;
+    w->request.ended = on_ended;
     forget_curves(w);
     w->model.server = endpoint_format(w->server, settings->server.host, settings->server.port);
     if (job) {

@@ -29,7 +29,7 @@ struct attempt {
     struct event *deadline;
     struct event *check; /* timer that asks whether a stream continues; NULL if not used */
     struct client *client;
-    struct client_request ask;
+    struct client_request request;
     const struct request_stream *stream; /* NULL if rows are collected in a list */
     struct tfe_mono began;
     enum tfe_refusal expected; /* refusal that is returned and not reported; 0 if none */
@@ -79,9 +79,9 @@ static void on_connected(void *ctx)
     }
 }
 
-static void on_row(struct client_request *ask, const struct tfe_msg *row)
+static void on_row(struct client_request *request, const struct tfe_msg *row)
 {
-    struct attempt *a = (struct attempt *)((char *)ask - offsetof(struct attempt, ask));
+    struct attempt *a = (struct attempt *)((char *)request - offsetof(struct attempt, request));
     struct tfe_msg reply;
     if (a->status < 0 && !a->stream->row(a->stream->ctx, row)) {
         end(a, CTL_FAILED);
@@ -112,12 +112,12 @@ static int status_of(enum client_end how, enum tfe_refusal code)
     return CTL_FAILED;
 }
 
-static void on_ended(struct client_request *ask, enum client_end how, enum tfe_refusal code,
+static void on_ended(struct client_request *request, enum client_end how, enum tfe_refusal code,
                      const char *sentence)
 {
-    struct attempt *a = (struct attempt *)((char *)ask - offsetof(struct attempt, ask));
+    struct attempt *a = (struct attempt *)((char *)request - offsetof(struct attempt, request));
     int status = status_of(how, code);
-    a->is_expected = how == CLIENT_REFUSED && code == a->expected && ask->n_sent == 1;
+    a->is_expected = how == CLIENT_REFUSED && code == a->expected && request->n_sent == 1;
     if (status == EXIT_SUCCESS || a->is_expected) {
         end(a, status);
     } else {
@@ -169,7 +169,7 @@ static int run_attempts(struct attempt *a)
         (void)fprintf(stderr, "tfe-ctl: cannot set up the event loop\n");
         return CTL_FAILED;
     }
-    client_request(a->client, &a->ask);
+    client_request(a->client, &a->request);
     if (event_base_dispatch(a->base) != 0) {
         (void)fprintf(stderr, "tfe-ctl: the event loop failed\n");
         return CTL_FAILED;
@@ -218,10 +218,10 @@ int request_run_but(const struct ctl_settings *settings, const struct tfe_msg *m
 {
     struct attempt a = {.settings = settings,
                         .expected = expected,
-                        .ask = {.message = message, .list = *rows, .ended = on_ended},
+                        .request = {.message = message, .list = *rows, .ended = on_ended},
                         .status = -1};
     int status = run(&a);
-    *rows = a.ask.list;
+    *rows = a.request.list;
     *ret_is_expected = a.is_expected;
     return status;
 }
@@ -238,7 +238,7 @@ int request_stream(const struct ctl_settings *settings, const struct tfe_msg *me
 {
     struct attempt a = {.settings = settings,
                         .stream = stream,
-                        .ask = {.message = message, .row = on_row, .ended = on_ended},
+                        .request = {.message = message, .row = on_row, .ended = on_ended},
                         .status = -1};
     return run(&a);
 }

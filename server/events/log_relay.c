@@ -48,8 +48,8 @@ struct log_request {
     struct admission_slot place;
     uint64_t number;
     struct tfe_id job;
-    char *node;              /* id or label of the node; NULL for all nodes */
-    struct msg_log_ask spec; /* what each agent is to send */
+    char *node;                  /* id or label of the node; NULL for all nodes */
+    struct msg_log_request spec; /* what each agent is to send */
     uint32_t nproc;
     uint32_t window;
     struct event check_timer; /* timer that checks for silent agents */
@@ -113,7 +113,7 @@ static bool selects(const struct log_request *request, const char *job, const ch
 /* True if the node has the requested rank now. In an explicit epoch any node may have had it. */
 static bool has_rank(const struct log_request *request, const struct rdzv_node *who)
 {
-    const struct msg_log_ask *spec = &request->spec;
+    const struct msg_log_request *spec = &request->spec;
     return !spec->has_rank || spec->epoch > 0 ||
            (who->is_member && spec->rank >= who->rank && spec->rank - who->rank < request->nproc);
 }
@@ -139,8 +139,8 @@ static bool add_source(struct log_request *request, uint32_t session, const stru
     *source = (struct log_source){.session = session, .name = name, .left = request->window};
     (void)id_set(&source->node, who->node); /* node ids of the core are valid */
     request->n_sources++;
-    struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = request->spec};
-    msg.u.log_ask.window = request->window;
+    struct tfe_msg msg = {.type = MSG_LOG_REQUEST, .u.log_request = request->spec};
+    msg.u.log_request.window = request->window;
     send_to_agent(request->relay, session, &msg);
     return true;
 }
@@ -291,7 +291,7 @@ static bool is_gone(const struct log_request *request, const struct log_tail *ta
 static int queue_tails(struct log_request *request)
 {
     const struct log_tail *tail;
-    const struct msg_log_ask *spec = &request->spec;
+    const struct msg_log_request *spec = &request->spec;
     int rc = 0;
     for (unsigned i = 0; rc == 0 && (tail = log_tails_get(&request->relay->tails, i)); i++) {
         if (selects(request, tail->job.text, tail->node.text, tail->name) &&
@@ -389,13 +389,13 @@ int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_
     request->rows.ops = &logs_ops;
     request->relay = r;
     request->number = ++r->last_number;
-    request->spec = (struct msg_log_ask){.ask = request->number,
-                                         .has_rank = logs->has_rank,
-                                         .rank = logs->rank,
-                                         .epoch = logs->epoch,
-                                         .follow = logs->follow,
-                                         .lines = logs->lines,
-                                         .since = logs->since};
+    request->spec = (struct msg_log_request){.request = request->number,
+                                             .has_rank = logs->has_rank,
+                                             .rank = logs->rank,
+                                             .epoch = logs->epoch,
+                                             .follow = logs->follow,
+                                             .lines = logs->lines,
+                                             .since = logs->since};
     (void)id_set(&request->job, logs->job); /* the codec has validated the id */
     STAILQ_INIT(&request->queue);
     for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
@@ -498,7 +498,7 @@ bool log_relay_handle(struct log_relay *r, uint32_t session, const struct tfe_ms
         return false;
     }
     struct log_request *request =
-        request_of(r, is_chunk ? msg->u.log_chunk.ask : msg->u.log_done.ask);
+        request_of(r, is_chunk ? msg->u.log_chunk.request : msg->u.log_done.request);
     struct log_source *source = request ? source_of(request, session) : NULL;
     if (!source || source->done) {
         return false;

@@ -1,7 +1,7 @@
 /* server/events/log_relay.h: relays trainers' output from agents to clients. Stores nothing except
  * the last lines of failed trainers.
  *
- *   LOGS ──► rows_logs: a request ──LOG_ASK──► agents
+ *   LOGS ──► rows_logs: a request ──LOG_REQUEST──► agents
  *   response_stream.h ◄── rows_next ── queued rows ◄──LOG_CHUNK── agents, within their credit
  *            ──── credit of consumed rows ──LOG_CREDIT──►
  *

@@ -66,7 +66,7 @@ static void give_up_row(struct pool *p, const char *name)
         next = TAILQ_NEXT(job, link);
         if (job->is_gone && strcmp(job->name.text, name) == 0) {
             job->is_replaced = true;
-            if (!job->ask) {
+            if (!job->request) {
                 pool_job_free(job);
             }
         }
@@ -473,7 +473,7 @@ static void pack_job(struct pack *k, const struct pool_job *job)
 
 void pool_job_write(struct pool_job *job, writer_result_fn done)
 {
-    if (!job->pool->writer || job->ask || job->is_replaced || job->version == job->written ||
+    if (!job->pool->writer || job->request || job->is_replaced || job->version == job->written ||
         tfe_mono_before(clock_mono(), job->again)) {
         return;
     }
@@ -486,7 +486,7 @@ void pool_job_write(struct pool_job *job, writer_result_fn done)
                                          .is_gone = job->is_gone};
     job->writing = job->version;
     if (packed.rc != 0 ||
-        writer_put_submission(job->pool->writer, &row, done, job, &job->ask) != 0) {
+        writer_put_submission(job->pool->writer, &row, done, job, &job->request) != 0) {
         job->again = tfe_mono_add(clock_mono(), WRITE_AGAIN_MS);
     }
     free(packed.out);

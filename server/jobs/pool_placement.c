@@ -181,7 +181,7 @@ void pool_write(struct pool *p)
     TAILQ_FOREACH(job, &p->jobs, link)
     {
         pool_job_write(job, on_written);
-        if (!job->ask && job->version != job->written && p->writer) {
+        if (!job->request && job->version != job->written && p->writer) {
             pool_wake(p, job->again);
         }
     }
@@ -407,7 +407,7 @@ static void on_written(void *ctx, int rc, struct record_list *page, const char *
     struct pool_job *job = ctx;
     struct pool *p = job->pool;
     (void)page;
-    job->ask = NULL;
+    job->request = NULL;
     if (rc == 0) {
         job->written = job->writing;
         job->again.ms = 0;

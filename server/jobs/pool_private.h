@@ -101,8 +101,8 @@ struct pool_job {
     bool by_samples;  /* the gain is in samples per second; otherwise in steps per second */
     uint32_t gain_reported;
     struct tfe_mono gain_at;
-    struct writer_request *ask; /* pending write; NULL if none */
-    struct tfe_mono again;      /* time of the retry after a failed write */
+    struct writer_request *request; /* pending write; NULL if none */
+    struct tfe_mono again;          /* time of the retry after a failed write */
     struct pool_job_nodes nodes;
     struct pool_job_orders orders; /* orders that wait until the job is durable */
 };

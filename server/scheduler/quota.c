@@ -154,7 +154,7 @@ static void add(const struct place_job *job, struct tally t[], int64_t all, int6
     }
 }
 
-static void ask(struct tally t[], uint64_t set, uint32_t n)
+static void request(struct tally t[], uint64_t set, uint32_t n)
 {
     for (; set != 0; set &= set - 1) {
         t[__builtin_ctzll(set)].asked += n;
@@ -179,7 +179,7 @@ static void share_minimum(const struct placement *p, struct place_job *job, stru
     job->max_min = max > 0 ? (uint32_t)max : 0;
     job->hides = n > 0 && lacking != 0;
     if (!job->is_above) {
-        ask(t, job->hides ? lacking : job->quotas, n);
+        request(t, job->hides ? lacking : job->quotas, n);
     }
 }
 
@@ -195,7 +195,7 @@ static void share_growth(const struct placement *p, struct place_job *job, struc
         n = left < n ? left : n;
     }
     job->may_add = n > 0 && job_is_active(job) && !job->hides ? (uint32_t)n : 0;
-    ask(t, job->quotas, job->may_add);
+    request(t, job->quotas, job->may_add);
 }
 
 void quotas_share_out(struct placement *p)

@@ -65,9 +65,9 @@ static void deliver_answers(struct writer *w)
 {
     const struct work *work;
     while ((work = first_done(w, WORK_ANSWERED)) != NULL) {
-        struct writer_request *ask = work->ask;
-        if (ask->fn) {
-            ask->fn(ask->ctx, work->rc, &ask->page, ask->reason.text);
+        struct writer_request *request = work->request;
+        if (request->fn) {
+            request->fn(request->ctx, work->rc, &request->page, request->reason.text);
         }
         drop_first(w, WORK_ANSWERED);
     }
@@ -183,21 +183,21 @@ int writer_put_ledger(struct writer *w, const char *job, const struct msg_epoch_
     return note(w, MSG_EPOCH_ROW, job, row);
 }
 
-static int ask_for(struct writer *w, const struct writer_request *what, const char *job,
-                   struct writer_request **ret)
+static int queue_request(struct writer *w, const struct writer_request *what, const char *job,
+                         struct writer_request **ret)
 {
-    struct writer_request *ask = malloc(sizeof(*ask));
-    if (!ask) {
+    struct writer_request *request = malloc(sizeof(*request));
+    if (!request) {
         return TFE_ENOMEM;
     }
-    *ask = *what;
-    ask->work.ask = ask;
+    *request = *what;
+    request->work.request = request;
     if (job) {
-        (void)id_set(&ask->work.job, job); /* an invalid id matches no rows */
+        (void)id_set(&request->work.job, job); /* an invalid id matches no rows */
     }
-    *ret = ask;
+    *ret = request;
     worker_lock(w->worker);
-    add(w, WORK_ASKS, &ask->work);
+    add(w, WORK_REQUESTS, &request->work);
     worker_unlock(w->worker);
     return 0;
 }
@@ -205,8 +205,8 @@ static int ask_for(struct writer *w, const struct writer_request *what, const ch
 int writer_read(struct writer *w, const struct store_page *page, writer_result_fn fn, void *ctx,
                 struct writer_request **ret)
 {
-    const struct writer_request ask = {.fn = fn, .ctx = ctx, .of = *page};
-    return ask_for(w, &ask, page->job, ret);
+    const struct writer_request request = {.fn = fn, .ctx = ctx, .of = *page};
+    return queue_request(w, &request, page->job, ret);
 }
 
 uint32_t writer_n_rows(struct writer *w)
@@ -218,15 +218,15 @@ uint32_t writer_n_rows(struct writer *w)
 }
 
 /* Queues a row to be stored, one block whose ownership is taken; NULL if out of memory. */
-static int keep(struct writer *w, enum tfe_msg_type type, void *row, writer_result_fn fn, void *ctx,
-                struct writer_request **ret)
+static int queue_row(struct writer *w, enum tfe_msg_type type, void *row, writer_result_fn fn,
+                     void *ctx, struct writer_request **ret)
 {
-    struct writer_request ask = {.fn = fn, .ctx = ctx};
-    ask.work.type = type;
-    ask.work.row = row;
-    int rc = ask.work.row ? ask_for(w, &ask, NULL, ret) : TFE_ENOMEM;
+    struct writer_request request = {.fn = fn, .ctx = ctx};
+    request.work.type = type;
+    request.work.row = row;
+    int rc = request.work.row ? queue_request(w, &request, NULL, ret) : TFE_ENOMEM;
     if (rc != 0) {
-        free(ask.work.row);
+        free(request.work.row);
     }
     return rc;
 }
@@ -245,7 +245,7 @@ int writer_put_submission(struct writer *w, const struct store_submission *row, 
         }
         copy->job = memcpy(bytes + row->n, row->job, n_job);
     }
-    return keep(w, STORE_SUBMISSION, copy, fn, ctx, ret);
+    return queue_row(w, STORE_SUBMISSION, copy, fn, ctx, ret);
 }
 
 int writer_put(struct writer *w, const struct tfe_msg *row, writer_result_fn fn, void *ctx,
@@ -255,30 +255,30 @@ int writer_put(struct writer *w, const struct tfe_msg *row, writer_result_fn fn,
         const char *job = row->type == MSG_EVENT_ROW ? row->u.event_row.job : NULL;
         return note(w, row->type, job, &row->u);
     }
-    return keep(w, row->type, record_copy(schema_of(row->type), &row->u), fn, ctx, ret);
+    return queue_row(w, row->type, record_copy(schema_of(row->type), &row->u), fn, ctx, ret);
 }
 
 int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_reason *reason),
                void *run_ctx, writer_result_fn fn, void *ctx, struct writer_request **ret)
 {
-    const struct writer_request ask = {.fn = fn, .ctx = ctx, .run = run, .run_ctx = run_ctx};
-    return ask_for(w, &ask, NULL, ret);
+    const struct writer_request request = {.fn = fn, .ctx = ctx, .run = run, .run_ctx = run_ctx};
+    return queue_request(w, &request, NULL, ret);
 }
 
 int writer_backup(struct writer *w, const char *path, writer_result_fn fn, void *ctx,
                   struct writer_request **ret)
 {
-    const struct writer_request ask = {.fn = fn, .ctx = ctx, .path = strdup(path)};
-    int rc = ask.path ? ask_for(w, &ask, NULL, ret) : TFE_ENOMEM;
+    const struct writer_request request = {.fn = fn, .ctx = ctx, .path = strdup(path)};
+    int rc = request.path ? queue_request(w, &request, NULL, ret) : TFE_ENOMEM;
     if (rc != 0) {
-        free(ask.path);
+        free(request.path);
     }
     return rc;
 }
 
-void writer_cancel(struct writer *w, struct writer_request *ask)
+void writer_cancel(struct writer *w, struct writer_request *request)
 {
-    ask->fn = NULL; /* the thread does not use fn */
+    request->fn = NULL; /* the thread does not use fn */
 }
 
 enum writer_health writer_health(struct writer *w, const char **ret_reason,

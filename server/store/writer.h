@@ -88,7 +88,7 @@ int writer_backup(struct writer *w, const char *path, writer_result_fn fn, void 
                   struct writer_request **ret) TFE_MUST_CHECK;
 
 /* Drops the callback of a request; the operation may still be performed. */
-void writer_cancel(struct writer *w, struct writer_request *ask);
+void writer_cancel(struct writer *w, struct writer_request *request);
 
 /* Health of the store, as last reported to the loop. */
 enum writer_health {

@@ -14,10 +14,10 @@
 struct work {
     STAILQ_ENTRY(work) link;
     struct store_record *record;
-    enum tfe_msg_type type;     /* type of row */
-    void *row;                  /* ledger row, or row to store */
-    struct writer_request *ask; /* the request that contains this item as its first member */
-    struct tfe_id job;          /* job of row or ask */
+    enum tfe_msg_type type;         /* type of row */
+    void *row;                      /* ledger row, or row to store */
+    struct writer_request *request; /* the request that contains this item as its first member */
+    struct tfe_id job;              /* job of row or ask */
     int rc;
 };
 STAILQ_HEAD(work_list, work);
@@ -37,7 +37,7 @@ struct writer_request {
 
 /* Work lists. The thread appends to the last two and removes from the others; the loop does the
  * reverse. */
-enum { WORK_RECORDS, WORK_ROWS, WORK_ASKS, WORK_WRITTEN, WORK_ANSWERED, WORK__LISTS };
+enum { WORK_RECORDS, WORK_ROWS, WORK_REQUESTS, WORK_WRITTEN, WORK_ANSWERED, WORK__LISTS };
 
 /* Result of the last transaction of a kind. */
 struct condition {

@@ -20,9 +20,9 @@ void work_free(struct work *work)
     if (!work) {
         return;
     }
-    if (work->ask) {
-        record_list_done(&work->ask->page);
-        free(work->ask->path);
+    if (work->request) {
+        record_list_done(&work->request->page);
+        free(work->request->path);
     }
     free(work->record);
     free(work->row);
@@ -144,9 +144,9 @@ static void work_on_rows(struct writer *w)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static void answer(struct writer *w, struct writer_request *ask)
+static void answer(struct writer *w, struct writer_request *request)
 {
-    STAILQ_INSERT_TAIL(&w->lists[WORK_ANSWERED], &ask->work, link);
+    STAILQ_INSERT_TAIL(&w->lists[WORK_ANSWERED], &request->work, link);
     worker_notify(w->worker);
 }
 
@@ -166,24 +166,26 @@ static bool should_continue(void *ctx)
     return !is_stopped;
 }
 
-static void work_on_ask(struct writer *w, struct writer_request *ask)
+static void work_on_request(struct writer *w, struct writer_request *request)
 {
-    struct work *work = &ask->work;
+    struct work *work = &request->work;
     worker_unlock(w->worker);
-    if (ask->run) {
-        work->rc = ask->run(ask->run_ctx, &ask->reason);
-    } else if (ask->path) {
-        work->rc = store_backup(w->config.store, ask->path, should_continue, w, &ask->reason);
+    if (request->run) {
+        work->rc = request->run(request->run_ctx, &request->reason);
+    } else if (request->path) {
+        work->rc =
+            store_backup(w->config.store, request->path, should_continue, w, &request->reason);
     } else if (work->row) {
         struct work_list one = STAILQ_HEAD_INITIALIZER(one);
         STAILQ_INSERT_TAIL(&one, work, link);
-        work->rc = write_batch(w, &one, &ask->reason);
+        work->rc = write_batch(w, &one, &request->reason);
     } else {
-        ask->of.job = ask->of.job ? work->job.text : NULL;
-        work->rc = store_read(w->config.store, &ask->of, append_message, &ask->page, &ask->reason);
+        request->of.job = request->of.job ? work->job.text : NULL;
+        work->rc = store_read(w->config.store, &request->of, append_message, &request->page,
+                              &request->reason);
     }
     worker_lock(w->worker);
-    answer(w, ask);
+    answer(w, request);
 }
 
 static void work_on_pruning(struct writer *w)
@@ -215,7 +217,7 @@ static bool rows_are_due(const struct writer *w)
 static void wait_for_work(struct writer *w)
 {
     while (!w->stop && STAILQ_EMPTY(&w->lists[WORK_RECORDS]) && !rows_are_due(w) &&
-           STAILQ_EMPTY(&w->lists[WORK_ASKS]) && !is_due(w->prune_next)) {
+           STAILQ_EMPTY(&w->lists[WORK_REQUESTS]) && !is_due(w->prune_next)) {
         struct tfe_mono until = w->prune_next;
         if (!STAILQ_EMPTY(&w->lists[WORK_ROWS])) {
             until = tfe_mono_min(until, w->rows_again);
@@ -240,9 +242,9 @@ void writer_work(void *ctx)
         if (rows_are_due(w)) {
             work_on_rows(w);
         }
-        const struct work *work = work_pop(&w->lists[WORK_ASKS]);
+        const struct work *work = work_pop(&w->lists[WORK_REQUESTS]);
         if (work) {
-            work_on_ask(w, work->ask);
+            work_on_request(w, work->request);
         } else if (is_due(w->prune_next)) {
             work_on_pruning(w);
         }

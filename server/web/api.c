@@ -27,13 +27,13 @@ static void answer_done(struct call *call)
 
 static void answer_query(struct call *call)
 {
-    const int rc = operation_arrange(call->operation, &call->ask.list);
+    const int rc = operation_arrange(call->operation, &call->request.list);
     if (rc != 0) {
         reply_problem(call_end(call), 502, "failed",
                       rc == TFE_ENOMEM ? tfe_error_sentence(rc) : CLIENT_UNEXPECTED_SENTENCE);
         return;
     }
-    json_t *value = operation_json(call->operation, &call->ask.list, &call->message);
+    json_t *value = operation_json(call->operation, &call->request.list, &call->message);
     reply_json(call_end(call), 200, value);
 }
 

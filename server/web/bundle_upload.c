@@ -68,9 +68,9 @@ static void answer_stored(struct call *call)
     reply_json(req, is_new ? 201 : 200, done);
 }
 
-static void on_want(struct client_request *ask, const struct tfe_msg *row)
+static void on_want(struct client_request *request, const struct tfe_msg *row)
 {
-    struct upload *u = call_of(ask)->own;
+    struct upload *u = call_of(request)->own;
     const struct msg_bundle_want *want = &row->u.bundle_want;
     if (!u->is_lost) {
         u->until = want->until < u->total ? want->until : u->total;
@@ -172,7 +172,7 @@ static bool begin(struct upload *u, struct call *call, const struct request *r)
     (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
     call->message = (struct tfe_msg){.type = MSG_BUNDLE_HAVE,
                                      .u.bundle_have = {.digest = call->name, .total = u->total}};
-    call->ask.row = on_want;
+    call->request.row = on_want;
     call->answer = answer_stored;
     (void)event_del(call->deadline); /* the upload has its own time limits */
     return u->wake && u->stall && timer_after(u->stall, HTTP_REQUEST_MS) == 0 &&

@@ -19,7 +19,7 @@ static struct client *client_of(const struct call *call)
 static void call_free(struct call *call)
 {
     struct view *view = call->view;
-    client_cancel(client_of(call), &call->ask);
+    client_cancel(client_of(call), &call->request);
     client_free(call->client);
     event_drop(&call->deadline);
     share_release(&call->share);
@@ -43,10 +43,10 @@ struct http_request *call_end(struct call *call)
     return req;
 }
 
-static void on_ended(struct client_request *ask, enum client_end how, enum tfe_refusal code,
+static void on_ended(struct client_request *request, enum client_end how, enum tfe_refusal code,
                      const char *sentence)
 {
-    struct call *call = call_of(ask);
+    struct call *call = call_of(request);
     struct view *view = call->view;
     call->end = how;
     if (call->failed && how != CLIENT_ANSWERED && how != CLIENT_UNAUTHORISED) {
@@ -58,7 +58,7 @@ static void on_ended(struct client_request *ask, enum client_end how, enum tfe_r
         call->answer(call);
         return;
     case CLIENT_REFUSED: {
-        if (call->again && ask->n_sent == 1 && call->again(call, code)) {
+        if (call->again && request->n_sent == 1 && call->again(call, code)) {
             return;
         }
         char copy[MSG_SENTENCE_MAX];
@@ -84,7 +84,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
 {
     struct call *call = ctx;
     char sentence[256];
-    client_cancel(client_of(call), &call->ask);
+    client_cancel(client_of(call), &call->request);
     call->end = CLIENT_FAILED;
     call->is_late = true;
     if (call->failed) {
@@ -122,9 +122,9 @@ struct call *call_new(const struct request *r, struct view *view)
     call->web = web;
     call->view = view;
     call->req = r->req;
-    call->ask.message = &call->message;
-    call->ask.ended = on_ended;
-    view_set_owner(&call->ask, VIEW_CALL, http_source(r->req));
+    call->request.message = &call->message;
+    call->request.ended = on_ended;
+    view_set_owner(&call->request, VIEW_CALL, http_source(r->req));
     view_use(view);
     http_on_closed(r->req, on_closed, call);
     return call;
@@ -134,5 +134,5 @@ void call_send(struct call *call)
 {
     call->share.is_fixed =
         client_is_order(call->message.type); /* the server may have executed the order already */
-    client_request(client_of(call), &call->ask);
+    client_request(client_of(call), &call->request);
 }

@@ -17,7 +17,7 @@ struct call {
     struct http_request *req;
     struct share share;
     struct client *client; /* own connection for long queries; NULL to use the view's */
-    struct client_request ask;
+    struct client_request request;
     struct tfe_msg message;
     enum operation_id operation; /* of the message; valid if api.c made the call */
     /* Sends the response from the rows of ask.list and ends the call. */
@@ -38,9 +38,9 @@ struct call {
 };
 
 /* Returns the call of this query. */
-static inline struct call *call_of(struct client_request *ask)
+static inline struct call *call_of(struct client_request *request)
 {
-    return (struct call *)((char *)ask - offsetof(struct call, ask));
+    return (struct call *)((char *)request - offsetof(struct call, request));
 }
 
 /* Makes a call, counts it for the caller's share, and counts one more user of the view. Returns

@@ -18,7 +18,7 @@
 struct probe {
     struct web *web;
     struct view *view; /* the view of the probe that is running; NULL if none is */
-    struct client_request ask;
+    struct client_request request;
     struct tfe_msg message;
     struct event *timer;
     struct tfe_mono sent_at;
@@ -26,13 +26,13 @@ struct probe {
     char reason[128];
 };
 
-static void on_ended(struct client_request *ask, enum client_end end, enum tfe_refusal code,
+static void on_ended(struct client_request *request, enum client_end end, enum tfe_refusal code,
                      const char *sentence)
 {
-    struct probe *p = (struct probe *)((char *)ask - offsetof(struct probe, ask));
+    struct probe *p = (struct probe *)((char *)request - offsetof(struct probe, request));
     struct view *view = p->view;
     p->view = NULL;
-    record_list_done(&ask->list);
+    record_list_done(&request->list);
     p->is_ready = end == CLIENT_ANSWERED || end == CLIENT_REFUSED;
     (void)snprintf(p->reason, sizeof(p->reason), "%s",
                    end == CLIENT_UNAUTHORISED ? "it rejects the token of tfe-web" : sentence);
@@ -52,8 +52,8 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     p->sent_at = clock_mono();
     p->message =
         (struct tfe_msg){.type = MSG_EVENTS, .u.events = {.after = MSG_NUMBER_MAX, .last = 1}};
-    p->ask = (struct client_request){.message = &p->message, .ended = on_ended};
-    client_request(p->view->client, &p->ask);
+    p->request = (struct client_request){.message = &p->message, .ended = on_ended};
+    client_request(p->view->client, &p->request);
 }
 
 int probe_new(struct web *web, struct probe **ret)
@@ -78,8 +78,8 @@ void probe_free(struct probe *p)
         return;
     }
     if (p->view) {
-        client_cancel(p->view->client, &p->ask);
-        record_list_done(&p->ask.list);
+        client_cancel(p->view->client, &p->request);
+        record_list_done(&p->request.list);
         view_leave(p->view);
     }
     event_drop(&p->timer);

@@ -58,17 +58,17 @@ static void page_free(void *own)
     free(page);
 }
 
-static void on_page_row(struct client_request *ask, const struct tfe_msg *msg)
+static void on_page_row(struct client_request *request, const struct tfe_msg *msg)
 {
-    struct call *call = call_of(ask);
+    struct call *call = call_of(request);
     struct page *page = call->own;
-    if (ask->list.n == 0) { /* true also for a repeated query on a new connection */
+    if (request->list.n == 0) { /* true also for a repeated query on a new connection */
         page->bytes = 0;
         page->is_cut = false;
     }
     size_t n = sizeof(struct msg_log_lines) + strlen(msg->u.log_lines.text);
     if (page->is_cut || page->bytes + n > LOGS_BYTES_MAX ||
-        record_list_add(&ask->list, &schema_log_lines, &msg->u.log_lines) != 0) {
+        record_list_add(&request->list, &schema_log_lines, &msg->u.log_lines) != 0) {
         page->is_cut = true; /* later rows are left out as well: a shorter row would hide the gap */
         return;
     }
@@ -80,7 +80,7 @@ static void answer_page(struct call *call)
     const struct page *page = call->own;
     json_t *value =
         json_pack("{s:s, s:o, s:b}", "job", call->name, "lines",
-                  record_list_json(&call->ask.list, &schema_log_lines), "cut", page->is_cut);
+                  record_list_json(&call->request.list, &schema_log_lines), "cut", page->is_cut);
     reply_json(call_end(call), 200, value);
 }
 
@@ -116,7 +116,7 @@ static void show_page(struct request *r, const struct msg_logs *query)
     call->message = (struct tfe_msg){.type = MSG_LOGS, .u.logs = *query};
     call->message.u.logs.job = call->name;
     call->message.u.logs.node = node ? call->other : NULL;
-    call->ask.row = on_page_row;
+    call->request.row = on_page_row;
     call->answer = answer_page;
     call_send(call);
 }
@@ -128,7 +128,7 @@ struct tail {
     struct view *view;
     struct stream *stream;
     struct client *client;
-    struct client_request ask;
+    struct client_request request;
     struct tfe_msg message;
     uint64_t
         lost; /* lines that were dropped because the page is too slow, and not reported to it yet */
@@ -146,9 +146,9 @@ static uint64_t lines_of(const struct msg_log_lines *row)
     return n;
 }
 
-static void on_tail_row(struct client_request *ask, const struct tfe_msg *msg)
+static void on_tail_row(struct client_request *request, const struct tfe_msg *msg)
 {
-    struct tail *t = (struct tail *)((char *)ask - offsetof(struct tail, ask));
+    struct tail *t = (struct tail *)((char *)request - offsetof(struct tail, request));
     const struct msg_log_lines *row = &msg->u.log_lines;
     if (t->lost > 0 || stream_is_behind(t->stream)) {
         t->lost += lines_of(row);
@@ -186,10 +186,10 @@ static void on_connected(void *ctx)
     stream_send(t->stream, "state", json_pack("{s:b, s:n}", "up", 1, "why"));
 }
 
-static void on_ended(struct client_request *ask, enum client_end how, enum tfe_refusal code,
+static void on_ended(struct client_request *request, enum client_end how, enum tfe_refusal code,
                      const char *sentence)
 {
-    struct tail *t = (struct tail *)((char *)ask - offsetof(struct tail, ask));
+    struct tail *t = (struct tail *)((char *)request - offsetof(struct tail, request));
     if (how == CLIENT_UNAUTHORISED) {
         view_reject(t->view); /* ends this stream */
         return;
@@ -209,7 +209,7 @@ static void tail_free(void *own)
     struct tail *t = own;
     share_release(&t->share);
     client_free(t->client);
-    record_list_done(&t->ask.list);
+    record_list_done(&t->request.list);
     free(t);
 }
 
@@ -247,9 +247,10 @@ static void follow(struct request *r, const struct msg_logs *query)
     t->message.u.logs.job = t->job.text;
     t->message.u.logs.node = node ? t->node : NULL;
     t->message.u.logs.follow = true;
-    t->ask = (struct client_request){.message = &t->message, .row = on_tail_row, .ended = on_ended};
+    t->request =
+        (struct client_request){.message = &t->message, .row = on_tail_row, .ended = on_ended};
     stream_attach(t->stream, t, on_caught_up, tail_free);
-    client_request(t->client, &t->ask);
+    client_request(t->client, &t->request);
 }
 
 void api_logs(struct request *r)

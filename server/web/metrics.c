@@ -374,15 +374,15 @@ static void on_ledger(struct call *call)
     struct ledger_sum *sum = place_of(scrape->metrics, call->name);
     const struct msg_status_job *job = scrape->jobs.v[scrape->next - 1].at;
     struct epochs_total total;
-    epochs_compute(&call->ask.list, clock_wall());
-    epochs_sum(&call->ask.list, clock_wall(), &total);
+    epochs_compute(&call->request.list, clock_wall());
+    epochs_sum(&call->request.list, clock_wall(), &total);
     *sum = (struct ledger_sum){.epoch = job->epoch,
                                .at = clock_mono(),
                                .trained_s = (double)total.running / 1e3,
                                .standstill_s = (double)total.standstill_all / 1e3,
                                .useful = total.useful >= 0 ? total.useful / 100 : NAN};
     (void)id_set(&sum->job, call->name);
-    record_list_done(&call->ask.list);
+    record_list_done(&call->request.list);
     next_ledger(call);
 }
 
@@ -424,8 +424,8 @@ static void next_ledger(struct call *call)
 static void on_jobs(struct call *call)
 {
     struct scrape *scrape = call->own;
-    scrape->jobs = call->ask.list;
-    call->ask.list = (struct record_list){.v = NULL};
+    scrape->jobs = call->request.list;
+    call->request.list = (struct record_list){.v = NULL};
     next_ledger(call);
 }
 
@@ -441,8 +441,8 @@ static void request_jobs(struct call *call)
 static void on_gauges(struct call *call)
 {
     struct scrape *scrape = call->own;
-    scrape->gauges = call->ask.list;
-    call->ask.list = (struct record_list){.v = NULL};
+    scrape->gauges = call->request.list;
+    call->request.list = (struct record_list){.v = NULL};
     request_jobs(call);
 }
 

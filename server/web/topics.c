@@ -38,7 +38,7 @@ struct topic {
     enum topic_kind kind;
     struct tfe_id job;
     uint8_t source[HTTP_SOURCE_BYTES]; /* address of the client whose stream joined last */
-    struct client_request ask;
+    struct client_request request;
     struct tfe_msg message;
     struct event *timer;
     struct items items;
@@ -171,7 +171,7 @@ static bool is_shown(const struct topic *topic, const struct record *row)
 /* Makes items of all rows. Of too many epochs the newest ones are used. */
 static int make_items(struct topic *topic, struct items *ret)
 {
-    const struct record_list *rows = &topic->ask.list;
+    const struct record_list *rows = &topic->request.list;
     size_t skip = 0;
     *ret = (struct items){.v = calloc(rows->n > 0 ? rows->n : 1, sizeof(*ret->v))};
     if (!ret->v) {
@@ -377,7 +377,7 @@ static void apply_events(struct topic *topic, struct items *now)
 static void apply_rows(struct topic *topic)
 {
     struct items now;
-    if (operation_arrange(kinds[topic->kind].operation, &topic->ask.list) != 0 ||
+    if (operation_arrange(kinds[topic->kind].operation, &topic->request.list) != 0 ||
         make_items(topic, &now) != 0) {
         return; /* keeps the old state; the next response may find memory */
     }
@@ -403,10 +403,10 @@ static void apply_rows(struct topic *topic)
     }
 }
 
-static void on_ended(struct client_request *ask, enum client_end end, enum tfe_refusal code,
+static void on_ended(struct client_request *request, enum client_end end, enum tfe_refusal code,
                      const char *sentence)
 {
-    struct topic *topic = (struct topic *)((char *)ask - offsetof(struct topic, ask));
+    struct topic *topic = (struct topic *)((char *)request - offsetof(struct topic, request));
     topic->is_requested = false;
     if (end == CLIENT_UNAUTHORISED) {
         view_reject(topic->view); /* ends the topic */
@@ -415,7 +415,7 @@ static void on_ended(struct client_request *ask, enum client_end end, enum tfe_r
     if (end == CLIENT_ANSWERED || (end == CLIENT_REFUSED && code == REFUSAL_NO_SUCH_JOB)) {
         apply_rows(topic);
     }
-    record_list_done(&ask->list);
+    record_list_done(&request->list);
     int64_t ms = period_of(topic);
     topic->is_nudged = false;
     request_in(topic, ms);
@@ -426,9 +426,9 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     struct topic *topic = ctx;
     topic->is_requested = true;
     if (topic->job.text[0] != '\0') {
-        view_set_owner(&topic->ask, VIEW_TOPIC, topic->source);
+        view_set_owner(&topic->request, VIEW_TOPIC, topic->source);
     }
-    client_request(topic->view->client, &topic->ask);
+    client_request(topic->view->client, &topic->request);
 }
 
 struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job,
@@ -461,8 +461,8 @@ struct topic *topic_join(struct view *view, enum topic_kind kind, const char *jo
     if (kind == TOPIC_EVENTS) {
         topic->message.u.events.last = TOPIC_EVENTS_MAX;
     }
-    topic->ask.message = &topic->message;
-    topic->ask.ended = on_ended;
+    topic->request.message = &topic->message;
+    topic->request.ended = on_ended;
     LIST_INSERT_HEAD(&view->topics, topic, link);
     topic->n_streams = 1;
     request_in(topic, 0);
@@ -474,7 +474,7 @@ void topic_leave(struct topic *topic)
     if (--topic->n_streams > 0) {
         return;
     }
-    client_cancel(topic->view->client, &topic->ask);
+    client_cancel(topic->view->client, &topic->request);
     LIST_REMOVE(topic, link);
     event_drop(&topic->timer);
     items_done(&topic->items);

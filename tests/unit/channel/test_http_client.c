@@ -10,7 +10,7 @@
 static struct event_base *base;
 static struct listener *listener;
 static char place[64]; /* "http://127.0.0.1:PORT" */
-static struct http_call *ask;
+static struct http_call *request;
 static unsigned open_before;
 
 /* Delay in seconds after which the fake resolver gives up on one name, unless it is released
@@ -143,7 +143,7 @@ static void on_answer(void *ctx, const struct http_response *answer, const char 
     assert_ptr_equal(ctx, &seen);
     assert_false(wires_inside);
     seen.told++;
-    ask = NULL;
+    request = NULL;
     if (answer) {
         assert_null(error);
         const char *header = http_response_header(answer, "metadata-FLAVOR");
@@ -178,8 +178,8 @@ static int end(void **state)
 {
     (void)state;
     service_close();
-    http_cancel(ask);
-    ask = NULL;
+    http_cancel(request);
+    request = NULL;
     event_free(service.drip);
     listener_free(listener);
     listener = NULL;
@@ -201,7 +201,7 @@ static int begin(const char *path, const struct http_request *question)
     q.method = q.method ? q.method : "GET";
     q.max = 65536;
     q.within_ms = q.within_ms ? q.within_ms : DEADLINE_S * 1000;
-    return INSIDE(http_call(base, &q, on_answer, &seen, &ask));
+    return INSIDE(http_call(base, &q, on_answer, &seen, &request));
 }
 
 static void run_for(int64_t ms)
@@ -376,8 +376,8 @@ TEST_IN(http, a_silent_name_server_stops_neither_the_loop_nor_the_end)
     assert_non_null(strstr(seen.error, "timed out"));
     assert_int_equal(begin("http://silent.test/", &(struct http_request){0}), 0);
     run_for(20);
-    http_cancel(ask);
-    ask = NULL;
+    http_cancel(request);
+    request = NULL;
     assert_true(now_ms() - began < SILENCE_S * INT64_C(1000));
     (void)sem_post(&silence);
     (void)sem_post(&silence);
@@ -450,8 +450,8 @@ TEST_IN(http, cancelled_it_tells_nothing)
         assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
     }
     assert_false(is_inherited());
-    http_cancel(ask);
-    ask = NULL;
+    http_cancel(request);
+    request = NULL;
     run_for(60);
     assert_int_equal(seen.told, 0);
 }

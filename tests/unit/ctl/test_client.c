@@ -98,14 +98,14 @@ static void on_connected(void *ctx)
     f.connected++;
 }
 
-static void on_ended(struct client_request *ask, enum client_end end, enum tfe_refusal code,
+static void on_ended(struct client_request *req, enum client_end end, enum tfe_refusal code,
                      const char *sentence)
 {
     const size_t n = strlen(f.status_line);
     (void)snprintf(f.status_line + n, sizeof f.status_line - n, "%s:%d/%d/%zu ",
-                   client_is_order(ask->message->type) ? "order" : "question", (int)end, (int)code,
-                   ask->list.n);
-    record_list_done(&ask->list);
+                   client_is_order(req->message->type) ? "order" : "question", (int)end, (int)code,
+                   req->list.n);
+    record_list_done(&req->list);
 }
 
 static const struct tfe_msg question = {.type = MSG_EVENTS};
@@ -151,9 +151,9 @@ static void said_is(const char *expected)
     f.status_line[0] = '\0';
 }
 
-static void request(struct client_request *ask)
+static void request(struct client_request *req)
 {
-    client_request(f.client, ask);
+    client_request(f.client, req);
     turn();
 }
 
@@ -181,15 +181,15 @@ TEST_IN(client, connects_with_the_first_request_and_sends_one_after_the_other)
 
 TEST_IN(client, repeats_an_open_request_and_begins_its_list_anew)
 {
-    struct client_request ask = ask_of(false);
-    request(&ask);
+    struct client_request req = ask_of(false);
+    request(&req);
     established();
     row();
     closed();
     pass(250);
     established();
     assert_int_equal(f.sent, 2);
-    assert_int_equal(ask.n_sent, 2);
+    assert_int_equal(req.n_sent, 2);
     row();
     hears((struct tfe_msg){.type = MSG_STATUS_END});
     said_is("question:0/0/1 ");
@@ -201,10 +201,10 @@ TEST_IN(client, repeats_an_open_request_and_begins_its_list_anew)
 TEST_IN(client, tries_later_and_later_until_it_is_connected)
 {
     static const long waits[] = {250, 500, 1000, 1000};
-    struct client_request ask = ask_of(false);
+    struct client_request req = ask_of(false);
     const int unused = raw_listen(&f.join.port);
     close(unused); /* nobody listens on the port */
-    request(&ask);
+    request(&req);
     UNTIL(f.waited == 1);
     for (unsigned i = 0; i < 3; i++) {
         pass(waits[i] - 1);
@@ -220,13 +220,13 @@ TEST_IN(client, tries_later_and_later_until_it_is_connected)
     assert_int_equal(f.dials, 1);
     pass(1);
     established();
-    client_cancel(f.client, &ask);
+    client_cancel(f.client, &req);
 }
 
 TEST_IN(client, reconnects_if_the_server_is_silent_during_a_request)
 {
-    struct client_request ask = ask_of(false);
-    request(&ask);
+    struct client_request req = ask_of(false);
+    request(&req);
     established();
     pass(4999);
     assert_int_equal(f.waited, 0);
@@ -242,9 +242,9 @@ TEST_IN(client, reconnects_if_the_server_is_silent_during_a_request)
 
 TEST_IN(client, takes_a_token_for_rejected_after_two_tries_and_tries_again_later)
 {
-    struct client_request ask = ask_of(false);
+    struct client_request req = ask_of(false);
     f.w.token.secret[0] ^= 1;
-    request(&ask);
+    request(&req);
     UNTIL(f.waited == 1);
     said_is("");
     for (int i = 0; i < 20 && f.status_line[0] == '\0'; i++) {
@@ -253,11 +253,11 @@ TEST_IN(client, takes_a_token_for_rejected_after_two_tries_and_tries_again_later
     }
     UNTIL(f.status_line[0] != '\0');
     said_is("question:2/1/0 ");
-    request(&ask); /* ends at once */
+    request(&req); /* ends at once */
     said_is("question:2/1/0 ");
     f.w.token.secret[0] ^= 1;
     pass(5001);
-    request(&ask);
+    request(&req);
     established();
     hears((struct tfe_msg){.type = MSG_STATUS_END});
     said_is("question:0/0/0 ");
@@ -267,15 +267,15 @@ TEST_IN(client, reports_refusals_and_responses_that_do_not_fit)
 {
     static char long_name[400];
     struct tfe_msg wrong = {.type = MSG_EVENTS, .u.events.job = long_name};
-    struct client_request ask = ask_of(false);
+    struct client_request req = ask_of(false);
     struct client_request next = ask_of(false);
     memset(long_name, 'x', sizeof long_name - 1);
-    request(&ask);
+    request(&req);
     established();
     hears((struct tfe_msg){.type = MSG_REFUSED,
                            .u.refused = {.code = REFUSAL_NO_SUCH_JOB, .sentence = "none"}});
     said_is("question:1/6/0 ");
-    request(&ask);
+    request(&req);
     request(&next);
     hears((struct tfe_msg){.type = MSG_DONE});
     said_is("question:3/0/0 ");
@@ -286,8 +286,8 @@ TEST_IN(client, reports_refusals_and_responses_that_do_not_fit)
     assert_int_equal(f.sent, 3);
     hears((struct tfe_msg){.type = MSG_STATUS_END});
     said_is("question:0/0/0 ");
-    ask.message = &wrong;
-    request(&ask);
+    req.message = &wrong;
+    request(&req);
     said_is("question:1/2/0 ");
 }
 
@@ -337,16 +337,16 @@ TEST_IN(client, requests_of_owners_take_turns)
 
 TEST_IN(client, sends_no_faster_than_the_server_permits)
 {
-    struct client_request ask = ask_of(false);
+    struct client_request req = ask_of(false);
     unsigned n = 0;
-    request(&ask);
+    request(&req);
     established();
     while (f.sent == n + 1) {
         assert_in_range(n, 0, 300);
         hears((struct tfe_msg){.type = MSG_STATUS_END});
         n++;
         f.status_line[0] = '\0';
-        request(&ask);
+        request(&req);
     }
     pass(49);
     assert_int_equal(f.sent, n);

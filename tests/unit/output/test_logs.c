@@ -454,13 +454,13 @@ static struct log_serve *serve_new(struct log_writer *w)
 /* Requests all lines since a time, with enough credit for them. */
 static void request_lines(struct log_serve *serve, struct tfe_wall since)
 {
-    const struct tfe_msg ask = {
-        .type = MSG_LOG_ASK,
-        .u.log_ask = {.ask = 1, .lines = MSG_UNSET, .window = 1 << 20, .since = since}};
+    const struct tfe_msg request = {
+        .type = MSG_LOG_REQUEST,
+        .u.log_request = {.request = 1, .lines = MSG_UNSET, .window = 1 << 20, .since = since}};
     const struct tfe_msg credit = {.type = MSG_LOG_CREDIT, .u.log_credit = {1, 1 << 20}};
     n_received = 0;
     is_received = false;
-    log_serve_handle(serve, &ask);
+    log_serve_handle(serve, &request);
     for (int i = 0; i < 8; i++) {
         log_serve_handle(serve, &credit);
     }

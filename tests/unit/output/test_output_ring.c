@@ -78,9 +78,9 @@ static void print(struct stage *s, uint64_t epoch, uint32_t rank, int64_t at, co
     output_ring_close(&s->ring, stream);
 }
 
-static void ask(struct stage *s, struct msg_log_ask spec)
+static void request(struct stage *s, struct msg_log_request spec)
 {
-    const struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = spec};
+    const struct tfe_msg msg = {.type = MSG_LOG_REQUEST, .u.log_request = spec};
     log_serve_handle(s->serve, &msg);
 }
 
@@ -91,7 +91,8 @@ static void credit(struct stage *s, uint64_t of, uint32_t bytes)
 }
 
 #define ASK(...)                                                                                   \
-    ask(s, (struct msg_log_ask){.ask = 1, .lines = MSG_UNSET, .window = 1 << 20, __VA_ARGS__})
+    request(s, (struct msg_log_request){                                                           \
+                   .request = 1, .lines = MSG_UNSET, .window = 1 << 20, __VA_ARGS__})
 
 TEST(output_ring, lines_come_back_as_they_were_with_their_time)
 {
@@ -129,13 +130,13 @@ TEST(output_ring, rank_epoch_time_and_number_of_lines_choose)
     assert_string_equal(s->chunks[1].text, "e\nf");
     ASK(.since = {1500});
     assert_int_equal(s->n_chunks, 4);
-    ask(s, (struct msg_log_ask){
-               .ask = 1, .lines = 3, .window = 1 << 20}); /* of each stream of a rank */
+    request(s, (struct msg_log_request){
+                   .request = 1, .lines = 3, .window = 1 << 20}); /* of each stream of a rank */
     assert_int_equal(s->n_chunks, 7);
     assert_string_equal(s->chunks[4].text, "c");
     assert_string_equal(s->chunks[5].text, "d");
     assert_string_equal(s->chunks[6].text, "e\nf");
-    ask(s, (struct msg_log_ask){.ask = 1, .lines = 0, .window = 1 << 20});
+    request(s, (struct msg_log_request){.request = 1, .lines = 0, .window = 1 << 20});
     assert_int_equal(s->n_chunks, 7);
     assert_int_equal(s->n_done, 5);
     stage_free(s);
@@ -166,8 +167,8 @@ TEST(serve, nothing_is_said_without_credit_and_what_goes_meanwhile_is_counted)
     struct stage *s = stage_new(20000);
     const uint32_t window = MSG_LOG_COST + MSG_LOG_TEXT_MAX;
     uint64_t received = 0;
-    ask(s,
-        (struct msg_log_ask){.ask = 7, .lines = MSG_UNSET, .follow = true, .window = window + 10});
+    request(s, (struct msg_log_request){
+                   .request = 7, .lines = MSG_UNSET, .follow = true, .window = window + 10});
     static char
         first[7 * 1000 + 1]; /* the first part of these lines is sent, then the ring is full */
     for (size_t i = 0; i < 7 * 1000; i++) {
@@ -202,7 +203,8 @@ TEST(serve, nothing_is_said_without_credit_and_what_goes_meanwhile_is_counted)
 TEST(serve, as_trainers_end_a_slow_reader_is_told_how_much_it_has_not_got)
 {
     struct stage *s = stage_new(OUTPUT_RING_BYTES);
-    ask(s, (struct msg_log_ask){.ask = 7, .lines = MSG_UNSET, .follow = true, .window = 100});
+    request(s, (struct msg_log_request){
+                   .request = 7, .lines = MSG_UNSET, .follow = true, .window = 100});
     print(s, 1, 0, 1000, "a\nb\nc\n");
     log_serve_flush(s->serve);
     assert_int_equal(s->n_chunks, 1);
@@ -220,8 +222,10 @@ TEST(serve, a_connection_that_ends_while_something_is_said_takes_its_askers_alon
 {
     struct stage *s = stage_new(OUTPUT_RING_BYTES);
     for (uint64_t i = 1; i <= 3; i++) {
-        ask(s, (struct msg_log_ask){
-                   .ask = i, .lines = MSG_UNSET, .follow = true, .window = i == 1 ? 100 : 1 << 20});
+        request(s, (struct msg_log_request){.request = i,
+                                            .lines = MSG_UNSET,
+                                            .follow = true,
+                                            .window = i == 1 ? 100 : 1 << 20});
     }
     print(s, 1, 0, 1000, "a");
     print(s, 1, 0, 1001, "b");
@@ -243,7 +247,8 @@ TEST(serve, a_connection_that_ends_while_something_is_said_takes_its_askers_alon
 TEST(serve, a_follower_sees_no_line_twice_though_it_comes_in_the_same_moment)
 {
     struct stage *s = stage_new(OUTPUT_RING_BYTES);
-    ask(s, (struct msg_log_ask){.ask = 7, .lines = MSG_UNSET, .follow = true, .window = 1 << 20});
+    request(s, (struct msg_log_request){
+                   .request = 7, .lines = MSG_UNSET, .follow = true, .window = 1 << 20});
     print(s, 1, 0, 1000, "a");
     log_serve_resume(s->serve);
     print(s, 1, 0, 1000, "b");

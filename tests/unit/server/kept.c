@@ -78,10 +78,10 @@ static int do_nothing(void *ctx, struct tfe_reason *reason)
 
 void kept_hold(struct kept *k)
 {
-    struct writer_request *ask;
+    struct writer_request *request;
     kept_settle(k);
     assert_int_equal(pthread_mutex_lock(&state.hold), 0);
-    assert_int_equal(writer_run(k->writer, wait_for_release, NULL, on_answer, NULL, &ask), 0);
+    assert_int_equal(writer_run(k->writer, wait_for_release, NULL, on_answer, NULL, &request), 0);
     while (!state.is_held) {
         (void)sched_yield();
     }
@@ -97,8 +97,8 @@ void kept_release(struct kept *k)
 void kept_settle(struct kept *k)
 {
     do {
-        struct writer_request *ask;
-        assert_int_equal(writer_run(k->writer, do_nothing, NULL, on_answer, NULL, &ask), 0);
+        struct writer_request *request;
+        assert_int_equal(writer_run(k->writer, do_nothing, NULL, on_answer, NULL, &request), 0);
         await(k);
     } while (writer_n_rows(k->writer) > 0);
 }
@@ -106,9 +106,9 @@ void kept_settle(struct kept *k)
 uint32_t kept_read(struct kept *k, enum tfe_msg_type type, uint32_t max, const void **ret_last)
 {
     const struct store_page page = {.type = type, .max = max};
-    struct writer_request *ask;
+    struct writer_request *request;
     kept_settle(k);
-    assert_int_equal(writer_read(k->writer, &page, on_answer, NULL, &ask), 0);
+    assert_int_equal(writer_read(k->writer, &page, on_answer, NULL, &request), 0);
     await(k);
     if (ret_last && state.page.n > 0) {
         *ret_last = state.page.v[state.page.n - 1].at;

@@ -69,11 +69,11 @@ static void on_done(void *ctx, int rc, struct record_list *page, const char *rea
 /* Waits until the writer thread has done what it was given before, unless the disk hangs. */
 static void pass_writer(pthread_mutex_t *hold)
 {
-    struct writer_request *ask;
+    struct writer_request *request;
     disk.n_asked++;
-    assert_int_equal(
-        writer_run(driver_writer(server.driver), wait_until_released, hold, on_done, NULL, &ask),
-        0);
+    assert_int_equal(writer_run(driver_writer(server.driver), wait_until_released, hold, on_done,
+                                NULL, &request),
+                     0);
     while (disk.n_hung == 0 && disk.n_done < disk.n_asked) {
         assert_true(event_base_loop(server.world.base, EVLOOP_ONCE) >= 0);
     }

@@ -134,7 +134,8 @@ static unsigned n_there(const struct bundles *b, unsigned n)
 }
 
 /* Sends BUNDLE_HAVE and returns its first response in *ret. */
-static struct rows *ask(struct bundles *b, const char *digest, uint32_t total, struct tfe_msg *ret)
+static struct rows *request(struct bundles *b, const char *digest, uint32_t total,
+                            struct tfe_msg *ret)
 {
     const struct msg_bundle_have have = {.digest = digest, .total = total};
     struct rows *rows;
@@ -176,14 +177,14 @@ TEST_IN(bundles, where_there_is_no_room_the_oldest_goes_that_no_job_names_and_el
         keep(i, MSG_BUNDLE_MAX);
     }
     struct bundles *b = open_it();
-    struct rows *rows = ask(b, digest_of(1000), 1, &msg);
+    struct rows *rows = request(b, digest_of(1000), 1, &msg);
     /* No bundle may go: each may belong to a submission in flight. */
     assert_int_equal(msg.type, MSG_REFUSED);
     assert_int_equal(msg.u.refused.code, REFUSAL_LIMIT_REACHED);
     rows_free(rows);
     now.ms += 90000;
     named = digest_of(0);
-    rows = ask(b, digest_of(1000), 1, &msg);
+    rows = request(b, digest_of(1000), 1, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
     assert_int_equal(n_there(b, n), n - n / 16 - 1); /* the bundle's owner cannot use the reserve */
     assert_true(bundles_has(b, digest_of(0), &admin));
@@ -200,20 +201,20 @@ TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_i
     const struct timespec before = {.tv_sec = now.ms / 1000 - 50};
     assert_int_equal(utimensat(AT_FDCWD, path_of(7), (struct timespec[2]){before, before}, 0), 0);
     struct bundles *b = open_it();
-    struct rows *rows = ask(b, digest_of(3000), 1, &msg);
+    struct rows *rows = request(b, digest_of(3000), 1, &msg);
     assert_int_equal(msg.type, MSG_REFUSED);
     assert_int_equal(msg.u.refused.code, REFUSAL_LIMIT_REACHED);
     assert_non_null(strstr(msg.u.refused.sentence, "the store holds 2000 bundles"));
     rows_free(rows);
     now.ms += 90000;
     named = digest_of(0);
-    rows = ask(b, digest_of(3000), 1, &msg);
+    rows = request(b, digest_of(3000), 1, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
     assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - LIMIT_BUNDLES / 16 - 1);
     assert_true(bundles_has(b, digest_of(0), &admin));
     assert_false(bundles_has(b, digest_of(7), &admin));
     /* Uploads in progress count towards the limit. */
-    struct rows *second = ask(b, digest_of(3001), 1, &msg);
+    struct rows *second = request(b, digest_of(3001), 1, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
     assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - LIMIT_BUNDLES / 16 - 2);
     rows_free(rows);
@@ -237,9 +238,9 @@ TEST_IN(bundles, one_that_has_come_counts_once_though_its_bringer_has_not_gone)
         assert_int_equal(msg.type, MSG_DONE);
     }
     by = &admin;
-    struct rows *last = ask(b, digest_of(3000), 1, &msg);
+    struct rows *last = request(b, digest_of(3000), 1, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
-    struct rows *above = ask(b, digest_of(3001), 1, &msg);
+    struct rows *above = request(b, digest_of(3001), 1, &msg);
     assert_int_equal(msg.type, MSG_REFUSED);
     rows_free(above);
     rows_free(last);
@@ -256,15 +257,15 @@ TEST_IN(bundles, one_scope_brings_so_many_at_a_time_and_others_have_their_places
     struct rows *rows[SHARE];
     struct tfe_msg msg;
     for (unsigned i = 0; i < SHARE; i++) {
-        rows[i] = ask(b, digest_of(i), 100, &msg);
+        rows[i] = request(b, digest_of(i), 100, &msg);
         assert_int_equal(msg.type, MSG_BUNDLE_WANT);
     }
-    struct rows *above = ask(b, digest_of(10), 100, &msg);
+    struct rows *above = request(b, digest_of(10), 100, &msg);
     assert_int_equal(msg.type, MSG_REFUSED);
     assert_int_equal(msg.u.refused.code, REFUSAL_LIMIT_REACHED);
     rows_free(above);
     by = &other;
-    struct rows *others = ask(b, digest_of(11), 100, &msg);
+    struct rows *others = request(b, digest_of(11), 100, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
     rows_free(others);
     for (unsigned i = 0; i < SHARE; i++) {
@@ -277,7 +278,7 @@ TEST_IN(bundles, one_that_comes_too_slowly_is_refused_and_its_place_is_free)
 {
     struct bundles *b = open_it();
     struct tfe_msg msg;
-    struct rows *rows = ask(b, digest_of(1), MSG_BUNDLE_MAX, &msg);
+    struct rows *rows = request(b, digest_of(1), MSG_BUNDLE_MAX, &msg);
     struct msg_bundle_put put = {
         .digest = digest_of(1), .data = (const uint8_t *)"xyz", .n_data = 1};
     for (; put.offset < 2; put.offset++) { /* one byte every ten seconds */
@@ -318,14 +319,14 @@ TEST_IN(bundles, a_disk_that_makes_no_file_is_told_and_what_came_to_no_end_leave
 {
     struct tfe_msg msg;
     struct bundles *b = open_it();
-    struct rows *rows = ask(b, digest_of(1), 100, &msg);
+    struct rows *rows = request(b, digest_of(1), 100, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
     assert_int_equal(access(folder_path(dir, "part-1"), F_OK), 0);
     rows_free(rows);
     TURN_UNTIL(base, access(folder_path(dir, "part-1"), F_OK) != 0 && open_there() == 0);
     /* The server does not follow the symbolic link. */
     assert_int_equal(symlink("elsewhere", folder_path(dir, "part-2")), 0);
-    rows = ask(b, digest_of(1), 100, &msg);
+    rows = request(b, digest_of(1), 100, &msg);
     assert_int_equal(msg.type, MSG_REFUSED);
     assert_int_equal(msg.u.refused.code, REFUSAL_STORE);
     assert_non_null(strstr(msg.u.refused.sentence, "cannot create the bundle file"));
@@ -347,9 +348,9 @@ TEST_IN(bundles, whose_bringer_goes_before_the_disk_has_made_its_file_has_none)
     assert_false(bundles_put(b, &team, &put));
     rows_free(rows);
     /* The disk worker is sequential: after this request, everything before it is done. */
-    rows = ask(b, digest_of(2), 100, &msg);
+    rows = request(b, digest_of(2), 100, &msg);
     rows_free(rows);
-    rows = ask(b, digest_of(3), 100, &msg);
+    rows = request(b, digest_of(3), 100, &msg);
     assert_int_not_equal(access(folder_path(dir, "part-1"), F_OK), 0);
     rows_free(rows);
     bundles_free(b);
@@ -366,7 +367,7 @@ TEST_IN(bundles, one_may_end_before_its_total_and_nothing_more_is_taken_then)
     (void)sodium_bin2hex(digest, sizeof(digest), sum, sizeof(sum));
     for (uint32_t total = 1; total <= MSG_BUNDLE_MAX; total += MSG_BUNDLE_MAX - 1) {
         struct bundles *b = open_it();
-        struct rows *rows = ask(b, digest, total, &msg);
+        struct rows *rows = request(b, digest, total, &msg);
         assert_int_equal(msg.type, MSG_BUNDLE_WANT);
         struct msg_bundle_put put = {.digest = digest, .data = &byte, .n_data = 1, .is_last = true};
         assert_true(bundles_put(b, &team, &put));
@@ -399,7 +400,7 @@ TEST_IN(bundles, a_server_ends_while_one_comes_whose_bringer_has_gone)
     static uint8_t bytes[MSG_CHUNK_MAX];
     struct tfe_msg msg;
     struct bundles *b = open_it();
-    struct rows *rows = ask(b, digest_of(1), 10 * MSG_CHUNK_MAX, &msg);
+    struct rows *rows = request(b, digest_of(1), 10 * MSG_CHUNK_MAX, &msg);
     for (uint32_t i = 0; i < 10; i++) {
         const struct msg_bundle_put put = {.digest = digest_of(1),
                                            .offset = i * MSG_CHUNK_MAX,

@@ -24,11 +24,11 @@ static void on_agent_message(struct side *side, const struct tfe_msg *msg)
 {
     struct agent *agent = (struct agent *)(void *)side;
     const size_t n = strlen(agent->log);
-    const uint32_t bytes = msg->type == MSG_LOG_ASK      ? msg->u.log_ask.window
+    const uint32_t bytes = msg->type == MSG_LOG_REQUEST  ? msg->u.log_request.window
                            : msg->type == MSG_LOG_CREDIT ? msg->u.log_credit.bytes
                                                          : 0;
     agent->is_in = agent->is_in || msg->type == MSG_WELCOME;
-    if (msg->type == MSG_LOG_ASK || msg->type == MSG_LOG_CREDIT || msg->type == MSG_LOG_STOP) {
+    if (msg->type == MSG_LOG_REQUEST || msg->type == MSG_LOG_CREDIT || msg->type == MSG_LOG_STOP) {
         (void)snprintf(agent->log + n, sizeof agent->log - n, "%u:%s %u\n",
                        (unsigned)(agent - agents), msg_type_name(msg->type), bytes);
     }
@@ -135,7 +135,7 @@ static int end(void **state)
 
 static struct principal reader = {.role = PRINCIPAL_OBSERVER, .scope = PRINCIPAL_EVERY_JOB};
 
-static struct rows *ask(struct msg_logs request)
+static struct rows *request(struct msg_logs request)
 {
     struct rows *rows;
     request.job = request.job ? request.job : "a";
@@ -146,7 +146,7 @@ static struct rows *ask(struct msg_logs request)
 static void chunk_behind_lost(uint32_t i, const char *text, uint64_t behind, uint64_t lost)
 {
     tell(i, (struct tfe_msg){.type = MSG_LOG_CHUNK,
-                             .u.log_chunk = {.ask = 1,
+                             .u.log_chunk = {.request = 1,
                                              .epoch = 1,
                                              .rank = i,
                                              .stream = STREAM_STDOUT,
@@ -162,7 +162,7 @@ static void chunk(uint32_t i, const char *text, uint64_t behind)
 
 static void done(uint32_t i)
 {
-    tell(i, (struct tfe_msg){.type = MSG_LOG_DONE, .u.log_done = {.ask = 1}});
+    tell(i, (struct tfe_msg){.type = MSG_LOG_DONE, .u.log_done = {.request = 1}});
 }
 
 /* Returns the next row's text, "…" if there is none yet, "." at the end, "!" if refused. */
@@ -183,8 +183,8 @@ static const char *pull(struct rows *rows)
 
 TEST_IN(logs, of_a_job_are_asked_of_all_its_nodes_and_end_when_all_have_said_theirs)
 {
-    struct rows *rows = ask((struct msg_logs){.lines = 10});
-    assert_string_equal(said(), "0:LOG_ASK 65536\n1:LOG_ASK 65536\n");
+    struct rows *rows = request((struct msg_logs){.lines = 10});
+    assert_string_equal(said(), "0:LOG_REQUEST 65536\n1:LOG_ASK 65536\n");
     assert_string_equal(pull(rows), "…");
     chunk(0, "one", 0);
     chunk(1, "two", 0);
@@ -202,20 +202,20 @@ TEST_IN(logs, of_a_job_are_asked_of_all_its_nodes_and_end_when_all_have_said_the
 
 TEST_IN(logs, of_a_rank_or_a_node_are_asked_of_those_alone)
 {
-    struct rows *rows = ask((struct msg_logs){.has_rank = true, .rank = 3});
-    assert_string_equal(said(), "1:LOG_ASK 131072\n"); /* its second trainer */
+    struct rows *rows = request((struct msg_logs){.has_rank = true, .rank = 3});
+    assert_string_equal(said(), "1:LOG_REQUEST 131072\n"); /* its second trainer */
     rows_free(rows);
     assert_string_equal(said(), "1:LOG_STOP 0\n");
     (void)said();
-    rows_free(ask((struct msg_logs){.has_rank = true, .rank = 4}));
+    rows_free(request((struct msg_logs){.has_rank = true, .rank = 4}));
     assert_string_equal(said(), "");
-    rows_free(ask((struct msg_logs){.node = agents[0].node}));
-    assert_string_equal(said(), "0:LOG_ASK 131072\n0:LOG_STOP 0\n");
+    rows_free(request((struct msg_logs){.node = agents[0].node}));
+    assert_string_equal(said(), "0:LOG_REQUEST 131072\n0:LOG_STOP 0\n");
     (void)said();
-    rows = ask((struct msg_logs){.node = "n7"});
+    rows = request((struct msg_logs){.node = "n7"});
     assert_string_equal(pull(rows), "!");
     rows_free(rows);
-    rows = ask((struct msg_logs){.job = "b"});
+    rows = request((struct msg_logs){.job = "b"});
     assert_string_equal(pull(rows), "!");
     rows_free(rows);
     assert_string_equal(said(), "");
@@ -226,7 +226,7 @@ TEST_IN(logs, come_within_a_window_that_is_given_back_as_rows_are_pulled)
     come(16); /* of 8 KiB each */
     static char text[4096 - MSG_LOG_COST + 1];
     memset(text, 'x', sizeof text - 1);
-    struct rows *rows = ask((struct msg_logs){.lines = 10});
+    struct rows *rows = request((struct msg_logs){.lines = 10});
     (void)said();
     chunk(3, text, 0);
     chunk(3, text, 0);
@@ -243,7 +243,7 @@ TEST_IN(logs, come_within_a_window_that_is_given_back_as_rows_are_pulled)
 
 TEST_IN(logs, of_who_leaves_are_read_to_what_has_come_and_what_has_not_is_counted)
 {
-    struct rows *rows = ask((struct msg_logs){.lines = 10});
+    struct rows *rows = request((struct msg_logs){.lines = 10});
     done(1);
     chunk(0, "a\nb", 0);
     chunk(0, "", 5); /* the agent's trainers end while five lines wait for credit */
@@ -263,7 +263,7 @@ TEST_IN(logs, of_who_leaves_are_read_to_what_has_come_and_what_has_not_is_counte
 TEST_IN(logs, may_be_empty)
 {
     come(16); /* of 8 KiB each */
-    struct rows *rows = ask((struct msg_logs){.lines = 10});
+    struct rows *rows = request((struct msg_logs){.lines = 10});
     (void)said();
     chunk(0, "", 4);
     for (unsigned i = 0; i < 8192 / 4 / MSG_LOG_COST; i++) {
@@ -280,7 +280,7 @@ TEST_IN(logs, may_be_empty)
  * twice: with the next line and when the agent left. */
 TEST_IN(logs, that_were_lost_are_told_once_though_their_agent_leaves)
 {
-    struct rows *rows = ask((struct msg_logs){.follow = true});
+    struct rows *rows = request((struct msg_logs){.follow = true});
     chunk(0, "", 9); /* the agent's trainers end: four lines are lost, five wait for credit */
     chunk_behind_lost(0, "a\nb", 0, 4);
     left(0);
@@ -297,14 +297,14 @@ TEST_IN(logs, that_were_lost_are_told_once_though_their_agent_leaves)
 
 TEST_IN(logs, that_are_followed_are_asked_of_who_comes_and_of_nobody_twice)
 {
-    struct rows *rows = ask((struct msg_logs){.follow = true});
+    struct rows *rows = request((struct msg_logs){.follow = true});
     (void)said();
     done(0);
     done(1);
     assert_string_equal(pull(rows), "…"); /* more rows may come */
     came(2);
     log_relay_agent_joined(f.all->logs, 2); /* the agent is about to start an epoch */
-    assert_string_equal(said(), "2:LOG_ASK 32768\n");
+    assert_string_equal(said(), "2:LOG_REQUEST 32768\n");
     rows_free(rows);
     assert_string_equal(said(), "2:LOG_STOP 0\n");
 }
@@ -313,7 +313,7 @@ TEST_IN(logs, of_who_has_left_earn_no_credit_for_who_comes_next)
 {
     static char text[4096 - MSG_LOG_COST + 1];
     memset(text, 'x', sizeof text - 1);
-    struct rows *rows = ask((struct msg_logs){.follow = true});
+    struct rows *rows = request((struct msg_logs){.follow = true});
     chunk(0, text, 0);
     chunk(0, text, 0);
     left(0);
@@ -327,7 +327,7 @@ TEST_IN(logs, of_who_has_left_earn_no_credit_for_who_comes_next)
 
 TEST_IN(logs, that_are_not_followed_are_asked_of_nobody_who_comes_later)
 {
-    struct rows *rows = ask((struct msg_logs){.lines = 1});
+    struct rows *rows = request((struct msg_logs){.lines = 1});
     (void)said();
     came(2);
     assert_string_equal(said(), "");
@@ -337,13 +337,13 @@ TEST_IN(logs, that_are_not_followed_are_asked_of_nobody_who_comes_later)
 TEST_IN(logs, of_too_many_nodes_are_refused)
 {
     come(LIMIT_LOG_NODES + 1);
-    struct rows *rows = ask((struct msg_logs){.lines = 1});
+    struct rows *rows = request((struct msg_logs){.lines = 1});
     assert_string_equal(pull(rows), "!");
     assert_string_equal(said(), "");
     rows_free(rows);
     left(LIMIT_LOG_NODES);
-    rows_free(ask((struct msg_logs){.lines = 1}));
-    assert_non_null(strstr(said(), "63:LOG_ASK 8192\n"));
+    rows_free(request((struct msg_logs){.lines = 1}));
+    assert_non_null(strstr(said(), "63:LOG_REQUEST 8192\n"));
 }
 
 TEST_IN(logs, are_read_by_one_key_so_often_at_a_time_and_others_have_their_places)
@@ -351,19 +351,19 @@ TEST_IN(logs, are_read_by_one_key_so_often_at_a_time_and_others_have_their_place
     enum { SHARE = (LIMIT_LOG_REQUESTS - LIMIT_ADMIN_LOG_REQUESTS) / 4 };
     struct rows *readers[SHARE];
     for (int i = 0; i < SHARE; i++) {
-        readers[i] = ask((struct msg_logs){.follow = true});
+        readers[i] = request((struct msg_logs){.follow = true});
         assert_string_equal(pull(readers[i]), "…");
     }
-    struct rows *one_more = ask((struct msg_logs){.follow = true});
+    struct rows *one_more = request((struct msg_logs){.follow = true});
     assert_string_equal(pull(one_more), "!");
     rows_free(one_more);
     reader.origin[0]++;
-    struct rows *other = ask((struct msg_logs){.follow = true});
+    struct rows *other = request((struct msg_logs){.follow = true});
     assert_string_equal(pull(other), "…");
     rows_free(other);
     reader.origin[0]--;
     rows_free(readers[0]);
-    readers[0] = ask((struct msg_logs){.follow = true});
+    readers[0] = request((struct msg_logs){.follow = true});
     assert_string_equal(pull(readers[0]), "…");
     for (int i = 0; i < SHARE; i++) {
         rows_free(readers[i]);
@@ -378,7 +378,7 @@ TEST_IN(logs, of_one_that_has_failed_and_gone_are_its_last_lines)
     const struct msg_exited stopped = {
         .epoch = 5, .local_rank = 1, .stopped = true, .tail = "killed"};
     log_relay_exited(f.all->logs, 1, &stopped); /* the node has no failure of its own */
-    struct rows *rows = ask((struct msg_logs){.lines = 1});
+    struct rows *rows = request((struct msg_logs){.lines = 1});
     done(0);
     done(1);
     /* The node is connected and has reported its exit itself. */
@@ -386,12 +386,12 @@ TEST_IN(logs, of_one_that_has_failed_and_gone_are_its_last_lines)
     rows_free(rows);
     left(1);
     for (uint64_t epoch = 3; epoch <= 4; epoch++) {
-        rows = ask((struct msg_logs){.node = agents[1].node, .epoch = epoch});
+        rows = request((struct msg_logs){.node = agents[1].node, .epoch = epoch});
         assert_string_equal(pull(rows), epoch == 4 ? "Traceback" : "!");
         assert_string_equal(pull(rows), epoch == 4 ? "." : "!");
         rows_free(rows);
     }
-    rows = ask((struct msg_logs){.has_rank = true, .rank = 3});
+    rows = request((struct msg_logs){.has_rank = true, .rank = 3});
     assert_string_equal(pull(rows), "Traceback");
     assert_string_equal(pull(rows), ".");
     rows_free(rows);

@@ -336,11 +336,11 @@ static int prunes(void)
 static void put_forward(struct office *o, int64_t ms)
 {
     __atomic_add_fetch(&seen.ahead_ms, ms, __ATOMIC_SEQ_CST);
-    struct writer_request *ask;
+    struct writer_request *request;
     assert_int_equal(writer_read(o->w,
                                  &(struct store_page){
                                      .type = MSG_EPOCH_ROW, .job = "nobody", .after = 0, .max = 1},
-                                 NULL, NULL, &ask),
+                                 NULL, NULL, &request),
                      0); /* wakes the thread */
 }
 
@@ -532,11 +532,11 @@ TEST(records, that_wait_when_the_writer_ends_are_not_told_nor_lost_in_memory)
     submit(o, "a", 1, 0, 1);
     await_held();
     submit(o, "b", 1, 0, 2);
-    struct writer_request *ask;
+    struct writer_request *request;
     assert_int_equal(
         writer_read(o->w,
                     &(struct store_page){.type = MSG_EPOCH_ROW, .job = "a", .after = 0, .max = 9},
-                    answered, o, &ask),
+                    answered, o, &request),
         0);
     writer_stop(o->w);
     let_go();
@@ -766,7 +766,7 @@ TEST(asks, are_answered_but_not_to_who_has_left)
 TEST(backups, are_made_one_after_the_other_and_one_that_fails_is_told)
 {
     struct office *o = an_office(0);
-    struct writer_request *ask;
+    struct writer_request *request;
     char one[512];
     char two[512];
     (void)snprintf(one, sizeof(one), "%s", folder_path(o->folder, "one"));
@@ -774,17 +774,18 @@ TEST(backups, are_made_one_after_the_other_and_one_that_fails_is_told)
     hold();
     submit(o, "a", 1, 0, 1);
     await_held();
-    assert_int_equal(writer_backup(o->w, one, answered, o, &ask), 0);
-    assert_int_equal(writer_backup(o->w, two, answered, o, &ask), 0);
+    assert_int_equal(writer_backup(o->w, one, answered, o, &request), 0);
+    assert_int_equal(writer_backup(o->w, two, answered, o, &request), 0);
     let_go();
     AWAIT(o, "answer=0 n=0 answer=0 n=0 ");
     assert_int_equal(access(one, R_OK), 0);
     assert_int_equal(access(two, R_OK), 0);
-    assert_int_equal(writer_backup(o->w, folder_path(o->folder, "nowhere/x"), answered, o, &ask),
-                     0);
+    assert_int_equal(
+        writer_backup(o->w, folder_path(o->folder, "nowhere/x"), answered, o, &request), 0);
     AWAIT(o, "answer=disk");
     o->told[0] = '\0';
-    assert_int_equal(writer_backup(o->w, folder_path(o->folder, "three"), answered, o, &ask), 0);
+    assert_int_equal(writer_backup(o->w, folder_path(o->folder, "three"), answered, o, &request),
+                     0);
     AWAIT(o, "answer=0 n=0 ");
     close_office(o);
 }
@@ -792,9 +793,9 @@ TEST(backups, are_made_one_after_the_other_and_one_that_fails_is_told)
 TEST(backups, that_the_end_of_the_writer_finds_leave_nothing)
 {
     struct office *o = an_office(0);
-    struct writer_request *ask;
+    struct writer_request *request;
     hold();
-    assert_int_equal(writer_backup(o->w, folder_path(o->folder, "copy"), answered, o, &ask), 0);
+    assert_int_equal(writer_backup(o->w, folder_path(o->folder, "copy"), answered, o, &request), 0);
     await_held();
     writer_stop(o->w); /* cancels the copy */
     let_go();

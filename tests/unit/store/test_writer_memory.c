@@ -46,7 +46,7 @@ static struct {
     struct event_base *base;
     struct writer *w;
     unsigned answers;
-    struct writer_request *ask;
+    struct writer_request *request;
 } f;
 
 static bool written(void *ctx, const char *job, uint64_t sequence, int rc)
@@ -87,13 +87,13 @@ static int end(void **state)
 
 /* Makes the request with each number of successful allocations. Returns how often it was refused.
  */
-static unsigned refused(int (*ask)(void))
+static unsigned refused(int (*request)(void))
 {
     unsigned n = 0;
     int rc = TFE_ENOMEM;
     while (rc == TFE_ENOMEM) {
         left = n;
-        rc = ask();
+        rc = request();
         left = -1;
         n += rc == TFE_ENOMEM;
         assert_in_range(n, 0, 100);
@@ -104,20 +104,20 @@ static unsigned refused(int (*ask)(void))
 
 static int backup(void)
 {
-    return writer_backup(f.w, folder_path(f.folder, "copy"), answered, NULL, &f.ask);
+    return writer_backup(f.w, folder_path(f.folder, "copy"), answered, NULL, &f.request);
 }
 
 static int keep_submission(void)
 {
     const struct store_submission row = {
         .job = "j", .number = 1, .bytes = (const uint8_t *)"packed", .n = 6};
-    return writer_put_submission(f.w, &row, answered, NULL, &f.ask);
+    return writer_put_submission(f.w, &row, answered, NULL, &f.request);
 }
 
 static int read_rows(void)
 {
     const struct store_page page = {.type = MSG_EPOCH_ROW, .job = "j", .max = 10};
-    return writer_read(f.w, &page, answered, NULL, &f.ask);
+    return writer_read(f.w, &page, answered, NULL, &f.request);
 }
 
 static int note_row(void)
