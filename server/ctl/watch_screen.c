@@ -2,7 +2,6 @@
 #include "server/ctl/watch_screen.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,16 +62,4 @@ int watch_put(struct watch_screen *s, int y, int x, int width, enum watch_style 
         }
     }
     return stop;
-}
-
-void watch_screen_line(const struct watch_screen *s, int y, char *ret, size_t cap)
-{
-    size_t n = 0;
-    size_t last = 0;
-    for (int x = 0; x < s->width; x++) {
-        const struct watch_cell *cell = &s->cells[(size_t)y * (size_t)s->width + (size_t)x];
-        n += (size_t)snprintf(ret + n, n < cap ? cap - n : 0, "%s", cell->text);
-        last = cell->text[0] != ' ' ? n : last;
-    }
-    ret[last < cap ? last : cap - 1] = '\0';
 }

@@ -43,7 +43,4 @@ void watch_screen_done(struct watch_screen *s);
 int watch_put(struct watch_screen *s, int y, int x, int width, enum watch_style style,
               const char *text);
 
-/* Returns the line as text without trailing blanks. */
-void watch_screen_line(const struct watch_screen *s, int y, char *ret, size_t cap);
-
 #endif

@@ -429,11 +429,6 @@ size_t placement_jobs(const struct placement *p)
     return p->n_jobs;
 }
 
-size_t placement_nodes(const struct placement *p)
-{
-    return p->n_nodes;
-}
-
 void placement_job_view(const struct placement *p, size_t at, struct placement_view *ret)
 {
     const struct place_job *job = p->jobs[at];

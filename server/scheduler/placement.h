@@ -233,7 +233,6 @@ int placement_step(struct placement *p, const struct placement_event *event,
                    struct placement_actions *ret) TFE_MUST_CHECK;
 
 size_t placement_jobs(const struct placement *p);
-size_t placement_nodes(const struct placement *p);
 /* Fills *ret with the job at index `at` in order of priority and age. Precondition: at <
  * placement_jobs. */
 void placement_job_view(const struct placement *p, size_t at, struct placement_view *ret);

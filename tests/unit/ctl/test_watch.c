@@ -82,6 +82,19 @@ static void done(struct watch_model *m)
     record_list_done(&m->ledger);
 }
 
+/* Stores a line of the screen as text without trailing blanks. */
+static void read_line(const struct watch_screen *s, int y, char *ret, size_t cap)
+{
+    size_t n = 0;
+    size_t last = 0;
+    for (int x = 0; x < s->width; x++) {
+        const struct watch_cell *cell = &s->cells[(size_t)y * (size_t)s->width + (size_t)x];
+        n += (size_t)snprintf(ret + n, n < cap ? cap - n : 0, "%s", cell->text);
+        last = cell->text[0] != ' ' ? n : last;
+    }
+    ret[last < cap ? last : cap - 1] = '\0';
+}
+
 /* Lines of the screen as drawn last. */
 static char lines[64][512];
 
@@ -91,7 +104,7 @@ static void draw(const struct watch_model *m, int width, int height)
     assert_int_equal(watch_screen_init(&s, width, height), 0);
     watch_draw(m, &s);
     for (int y = 0; y < height && y < 64; y++) {
-        watch_screen_line(&s, y, lines[y], sizeof(lines[y]));
+        read_line(&s, y, lines[y], sizeof(lines[y]));
     }
     watch_screen_done(&s);
 }

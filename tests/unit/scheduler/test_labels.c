@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/scheduler/placement_state.h"
 #include "tests/unit/scheduler/manual_pool.h"
 
 static int set_label(const char *node, const char *label)
@@ -145,7 +146,7 @@ TEST_IN(labels, a_node_that_is_warned_may_be_told_more_be_put_out_or_go)
         0); /* a connection that was there once more */
     about(PLACEMENT_NODE_REMOVED, "n2", NULL);
     about(PLACEMENT_NODE_LOST, "n3", NULL);
-    assert_int_equal(placement_nodes(pool.p), 2); /* idle, and gone */
+    assert_int_equal(pool.p->n_nodes, 2); /* idle, and gone */
     submit("a", workers(1, 3, 500));
     assert_int_equal(has("a"), 0);
     warned("n2", false);

@@ -1,6 +1,7 @@
 /* tests/unit/scheduler/test_placement.c: which job gets which node, and which one is released. */
 #include <stdio.h>
 
+#include "server/scheduler/placement_state.h"
 #include "tests/unit/scheduler/manual_pool.h"
 
 /* --- labels and tasks ------------------------------------------------------------------------- */
@@ -239,7 +240,7 @@ TEST_IN(placement, refuses_what_cannot_be)
                 .type = PLACEMENT_NODE_CONNECTED, .node = "n00", .labels = &bad[i], .n_labels = 1}),
             TFE_EINVAL);
     }
-    assert_int_equal(placement_jobs(pool.p) + placement_nodes(pool.p), 0);
+    assert_int_equal(placement_jobs(pool.p) + pool.p->n_nodes, 0);
 }
 
 TEST_IN(placement, too_many_sets_of_labels_are_refused_until_one_is_gone)
@@ -255,7 +256,7 @@ TEST_IN(placement, too_many_sets_of_labels_are_refused_until_one_is_gone)
                 .type = PLACEMENT_NODE_CONNECTED, .node = node, .labels = &one, .n_labels = 1}),
             i < PLACEMENT_CLASSES_MAX ? 0 : TFE_EFULL);
     }
-    assert_int_equal(placement_nodes(pool.p), PLACEMENT_CLASSES_MAX);
+    assert_int_equal(pool.p->n_nodes, PLACEMENT_CLASSES_MAX);
     about(PLACEMENT_NODE_GONE, "n3", NULL);
     came(node, label);
 }
@@ -299,7 +300,7 @@ TEST_IN(placement, out_of_memory_refuses_an_event_and_changes_nothing)
         int error = TFE_ENOMEM;
         for (unsigned at = 1; error == TFE_ENOMEM; at++) {
             size_t jobs = placement_jobs(pool.p);
-            size_t nodes = placement_nodes(pool.p);
+            size_t nodes = pool.p->n_nodes;
             pool.flaky.fail_at = pool.flaky.asked + at;
             error = step(events[i]);
             assert_true(error == TFE_ENOMEM ||
@@ -307,7 +308,7 @@ TEST_IN(placement, out_of_memory_refuses_an_event_and_changes_nothing)
                          pool.flaky.asked < pool.flaky.fail_at)); /* none was asked for in vain */
             if (error) {
                 assert_int_equal(placement_jobs(pool.p), jobs);
-                assert_int_equal(placement_nodes(pool.p), nodes);
+                assert_int_equal(pool.p->n_nodes, nodes);
             }
         }
         pool.flaky.fail_at = 0;
