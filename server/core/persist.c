@@ -125,7 +125,7 @@ static void put_off(struct rdzv *r, struct job *job, const char *reason)
 
 /* Asks the I/O layer to write the record. A record that could not be read back is not written: this
  * job stands still, and the other jobs are not affected. */
-static void request(struct rdzv *r, struct job *job)
+static void submit_record(struct rdzv *r, struct job *job)
 {
     struct persist *w = &job->persist;
     const struct table_copy *table = tables_present(&job->tables);
@@ -221,7 +221,7 @@ void persist_job(struct rdzv *r, struct job *job)
     w->is_test = false;
     w->is_proven = false;
     w->backoff_ms = 0;
-    request(r, job);
+    submit_record(r, job);
 }
 
 bool persist_covers_epoch(const struct job *job)
@@ -279,7 +279,7 @@ bool persist_is_proven(struct rdzv *r, struct job *job)
 void persist_retry(struct rdzv *r, struct job *job)
 {
     if (job->persist.is_open && is_past(r, job->persist.retry_at)) {
-        request(r, job);
+        submit_record(r, job);
     }
 }
 

@@ -262,7 +262,7 @@ static bool fails_at(size_t moment, size_t i, uint64_t nth)
     return failed;
 }
 
-TEST(memory, each_allocation_of_each_event_in_each_state_may_fail)
+TEST(memory, failed_allocation_in_any_event_and_state_changes_nothing)
 {
     uint64_t failures = 0;
     for (size_t moment = 0; moment < N_MOMENTS; moment++) {
@@ -277,7 +277,7 @@ TEST(memory, each_allocation_of_each_event_in_each_state_may_fail)
     assert_true(failures > N_MOMENTS * N_EVENTS / 2); /* most need room for actions */
 }
 
-TEST(memory, restoring_takes_all_or_nothing)
+TEST(memory, restore_without_memory_changes_nothing)
 {
     struct disk disk;
     struct world *old = a_world(1, 2);
@@ -383,7 +383,7 @@ static const struct {
                  .run_key = "no key"}}},
 };
 
-TEST(sense, what_is_illegal_is_an_error_in_every_state_and_changes_nothing)
+TEST(sense, illegal_event_in_any_state_is_refused_without_effect)
 {
     memset(long_text, 'x', sizeof(long_text) - 1);
     for (size_t moment = 0; moment < N_MOMENTS; moment++) {

@@ -39,7 +39,7 @@ static uint64_t epoch_of(const struct world *w)
     return rdzv_view_job(w->r, NULL, &job) ? 0 : job.epoch;
 }
 
-TEST(claims, of_a_run_at_the_end_of_its_numbers_do_not_make_the_next_one_run_0)
+TEST(claims, claimed_highest_run_number_does_not_wrap_to_0)
 {
     /* The number wrapped, and no server could read any record any more. */
     static const uint32_t runs[] = {1, 7, MSG_RUN_MAX - 1, MSG_RUN_MAX, UINT32_MAX};
@@ -68,7 +68,7 @@ TEST(claims, of_a_run_at_the_end_of_its_numbers_do_not_make_the_next_one_run_0)
     }
 }
 
-TEST(claims, one_member_does_not_lift_a_job_to_the_end_of_its_epochs)
+TEST(claims, one_member_cannot_raise_the_epoch_number_to_its_limit)
 {
     static const uint64_t lies[] = {LEAP + 2, (UINT64_C(1) << 52) - 1};
     for (size_t i = 0; i < 2; i++) {
@@ -88,7 +88,7 @@ TEST(claims, one_member_does_not_lift_a_job_to_the_end_of_its_epochs)
     }
 }
 
-TEST(claims, one_who_opens_a_job_does_not_lift_it_either)
+TEST(claims, first_node_of_a_job_cannot_raise_the_epoch_number_to_its_limit)
 {
     struct world *w = a_world(1, 2);
     claims_epoch(w, 0, "liar", LEAP + 1);
@@ -99,7 +99,7 @@ TEST(claims, one_who_opens_a_job_does_not_lift_it_either)
     world_free(w);
 }
 
-TEST(claims, that_can_be_true_are_believed)
+TEST(claims, credible_epoch_number_is_accepted)
 {
     /* As of a node whose checkpoints are older than the server's disk. */
     struct world *w = a_world(1, 2);
@@ -113,7 +113,7 @@ TEST(claims, that_can_be_true_are_believed)
     world_free(w);
 }
 
-TEST(claims, that_most_members_share_are_believed_however_high)
+TEST(claims, epoch_number_of_most_members_is_accepted_at_any_height)
 {
     /* A lie has lifted the job before the disk was lost: those who run it come back all the
      * same. */
@@ -139,7 +139,7 @@ TEST(claims, that_most_members_share_are_believed_however_high)
     world_free(w);
 }
 
-TEST(claims, of_one_alone_are_no_epoch_to_go_on_with_beyond_the_leap)
+TEST(claims, epoch_of_one_member_beyond_the_limit_is_not_continued)
 {
     struct world *w = a_world(1, 1);
     claims_run(w, LEAP + 1, 1);
@@ -148,7 +148,7 @@ TEST(claims, of_one_alone_are_no_epoch_to_go_on_with_beyond_the_leap)
     world_free(w);
 }
 
-TEST(claims, that_go_up_by_one_do_not_prepare_a_job_again_and_again)
+TEST(claims, claims_that_rise_by_one_do_not_repeat_prepare_without_end)
 {
     struct world *w = a_world(2, 3);
     join(w, 0, "a");
@@ -169,7 +169,7 @@ TEST(claims, that_go_up_by_one_do_not_prepare_a_job_again_and_again)
     world_free(w);
 }
 
-TEST(claims, of_an_epoch_of_a_job_that_was_stopped_before_it_had_one_are_not_believed)
+TEST(claims, epoch_of_a_job_cancelled_before_its_first_epoch_is_not_credible)
 {
     /* The server took them for what to rebuild the next run from, had made no room for that, and
      * crashed. */
@@ -186,7 +186,7 @@ TEST(claims, of_an_epoch_of_a_job_that_was_stopped_before_it_had_one_are_not_bel
     world_free(w);
 }
 
-TEST(claims, of_answers_leave_numbers_for_the_next_questions)
+TEST(claims, claimed_save_answers_leave_numbers_for_later_saves)
 {
     /* The number of the next SAVE was 0, which no agent takes. */
     static const uint64_t lies[] = {(UINT64_C(1) << 52) - 1, UINT64_C(1) << 52, MSG_NUMBER_MAX,
@@ -205,7 +205,7 @@ TEST(claims, of_answers_leave_numbers_for_the_next_questions)
     }
 }
 
-TEST(claims, that_slip_through_all_the_same_reach_no_record)
+TEST(claims, invalid_claim_reaches_no_record)
 {
     struct world *w = a_world(1, 1);
     join(w, 0, "a");

@@ -34,7 +34,7 @@ static struct world *a_world_of(uint32_t members, uint32_t n)
     return w;
 }
 
-TEST(death, of_nobody_or_of_oneself_changes_nothing)
+TEST(death, proof_for_an_unknown_node_or_the_sender_changes_nothing)
 {
     struct world *w = a_world_of(1, 2);
     assert_int_equal(brings(w, 1, "dz"), 0);
@@ -46,7 +46,7 @@ TEST(death, of_nobody_or_of_oneself_changes_nothing)
 }
 
 /* Two processes of one id: what proves the second dead says nothing of the first. */
-TEST(death, of_a_process_that_took_over_does_not_account_for_the_one_before)
+TEST(death, proof_for_a_replacing_process_does_not_account_for_the_replaced_one)
 {
     struct world *w = a_world_of(1, 2);
     w->join.proof_hash = "dA";

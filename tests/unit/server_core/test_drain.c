@@ -27,7 +27,7 @@ static void assert_leaves_drained(struct world *w)
     world_free(w);
 }
 
-TEST(drain, is_not_taken_back_by_a_machine_that_stays)
+TEST(drain, withdrawn_notice_does_not_cancel_the_drain)
 {
     struct world *w = a_running_world(1, 2, 2);
     drain(w, "b");
@@ -41,7 +41,7 @@ TEST(drain, is_not_taken_back_by_a_machine_that_stays)
     assert_leaves_drained(w);
 }
 
-TEST(drain, is_not_taken_back_by_a_mere_hint)
+TEST(drain, rebalance_hint_does_not_cancel_the_drain)
 {
     struct world *w = a_running_world(1, 2, 2);
     drain(w, "b");
@@ -49,7 +49,7 @@ TEST(drain, is_not_taken_back_by_a_mere_hint)
     assert_leaves_drained(w);
 }
 
-TEST(drain, stays_a_drain_where_the_machine_goes_too_and_the_earlier_deadline_counts)
+TEST(drain, notice_during_drain_keeps_the_drain_and_the_earlier_deadline)
 {
     struct world *w = a_running_world(1, 2, 2);
     drain(w, "b");
@@ -70,7 +70,7 @@ TEST(drain, stays_a_drain_where_the_machine_goes_too_and_the_earlier_deadline_co
 }
 
 /* Time for an order is limited as for everything. */
-TEST(drain, within_more_than_any_time_is_refused)
+TEST(drain, time_above_the_limit_is_refused)
 {
     struct world *w = a_running_world(1, 2, 2);
     const struct rdzv_event event = {.type = RDZV_DRAIN,

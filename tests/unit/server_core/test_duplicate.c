@@ -13,7 +13,7 @@ static void impostor_joins(struct world *w, uint32_t pid)
     assert_saw(w, "5:WELCOME b");
 }
 
-TEST(duplicate, what_the_older_process_ends_is_not_its_peers_fault)
+TEST(duplicate, end_of_the_older_process_is_not_charged_to_peers)
 {
     /* Told that it was replaced, it stops its trainers; a peer's collective fails of that, while
      * the switch still waits for the disk. */
@@ -30,7 +30,7 @@ TEST(duplicate, what_the_older_process_ends_is_not_its_peers_fault)
     world_free(w);
 }
 
-TEST(void_start, is_told_once_more_and_then_the_epoch_goes_on_without_the_node)
+TEST(void_start, repeated_join_after_start_resends_once_then_drops_the_node)
 {
     struct world *w = a_running_world(1, 2, 2);
     join(w, 1, "b"); /* it was past its lease */

@@ -26,7 +26,7 @@ static struct world *a_full_disk(void)
     return w;
 }
 
-TEST(full_disk, growth_that_waits_for_space_is_off_once_a_trainer_has_begun_to_exit_0)
+TEST(full_disk, growth_waiting_for_space_is_cancelled_by_a_success)
 {
     struct world *w = a_full_disk();
     struct msg_progress progress = {.epoch = 1, .ends = true};
@@ -37,7 +37,7 @@ TEST(full_disk, growth_that_waits_for_space_is_off_once_a_trainer_has_begun_to_e
     world_free(w);
 }
 
-TEST(commit, an_answer_for_an_older_record_says_nothing)
+TEST(commit, result_of_an_older_record_is_ignored)
 {
     struct world *w = a_committing_world();
     w->write--;
@@ -81,7 +81,7 @@ static struct world *restored(struct world *old, struct disk *disk)
     return w;
 }
 
-TEST(restart, adopts_a_running_epoch_without_a_word)
+TEST(restart, running_epoch_is_adopted_without_messages)
 {
     struct disk disk;
     struct world *w = restored(a_running_world_on(&disk, 3), &disk);
@@ -101,7 +101,7 @@ TEST(restart, adopts_a_running_epoch_without_a_word)
     world_free(w);
 }
 
-TEST(restart, newcomers_do_not_take_the_places_of_members_that_are_not_back_yet)
+TEST(restart, newcomers_do_not_get_slots_of_disconnected_members)
 {
     struct disk disk;
     struct world *old = a_running_world_on(&disk, 2);
@@ -129,7 +129,7 @@ TEST(restart, newcomers_do_not_take_the_places_of_members_that_are_not_back_yet)
     world_free(w);
 }
 
-TEST(restart, refuses_records_that_contradict_themselves)
+TEST(restart, inconsistent_record_is_refused)
 {
     struct disk disk;
     struct world *old = a_running_world_on(&disk, 2);

@@ -2,7 +2,7 @@
  * told that come late. */
 #include "tests/unit/server_core/server_fixture.h"
 
-TEST(failure, tells_the_beginning_of_an_exception_with_a_tensor_in_it)
+TEST(failure, exception_with_a_tensor_is_reported_by_its_first_line)
 {
     struct world *w = a_world(1, 1);
     char tail[2000] =
@@ -22,7 +22,7 @@ TEST(failure, tells_the_beginning_of_an_exception_with_a_tensor_in_it)
     world_free(w);
 }
 
-TEST(failure, a_long_tail_keeps_its_end_and_outlives_the_message)
+TEST(failure, long_tail_is_copied_from_its_end)
 {
     struct world *w = a_world(1, 1);
     w->join.spec.max_restarts = 0;
@@ -54,7 +54,7 @@ TEST(failure, a_long_tail_keeps_its_end_and_outlives_the_message)
     world_free(w);
 }
 
-TEST(late, another_script_is_refused_with_the_sentence)
+TEST(late, late_node_with_another_script_is_refused_with_the_reason)
 {
     struct world *w = a_world(1, 1);
     w->join.spec.max_restarts = 0;
@@ -70,7 +70,7 @@ TEST(late, another_script_is_refused_with_the_sentence)
     world_free(w);
 }
 
-TEST(sizes, that_differ_are_refused_with_both_named)
+TEST(sizes, different_sizes_are_refused_with_both_values)
 {
     struct world *w = a_running_world(1, 4, 1);
     w->join.spec.max_nodes = 3;
@@ -85,7 +85,7 @@ TEST(sizes, that_differ_are_refused_with_both_named)
     world_free(w);
 }
 
-TEST(commit, another_one_is_refused_with_both_named)
+TEST(commit, different_commit_is_refused_with_both_named)
 {
     struct world *w = a_world(1, 4);
     w->join.spec.commit = 0x0123456789abcdef;
@@ -111,7 +111,7 @@ TEST(commit, another_one_is_refused_with_both_named)
     world_free(w);
 }
 
-TEST(sizes, a_member_that_changes_its_mind_loses_its_connection_only)
+TEST(sizes, member_with_changed_sizes_loses_only_its_connection)
 {
     struct world *w = a_running_world(1, 4, 2);
     w->join.spec.max_nodes = 3;

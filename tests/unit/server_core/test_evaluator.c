@@ -16,7 +16,7 @@ static void evaluator_stops(struct world *w)
 }
 
 /* … and one that comes later does so, and works nowhere else. */
-TEST(evaluator, that_is_warned_waits_for_a_spare_that_does_nothing_else)
+TEST(evaluator, notice_waits_for_an_idle_spare)
 {
     struct world *w = a_served_job(1, 2);
     w->join.spec.evaluator = true;
@@ -37,7 +37,7 @@ TEST(evaluator, that_is_warned_waits_for_a_spare_that_does_nothing_else)
     world_free(w);
 }
 
-TEST(evaluator, that_is_warned_without_a_spare_is_stopped_when_a_worker_would_be)
+TEST(evaluator, notice_without_spare_stops_it_at_the_time_of_a_worker)
 {
     struct world *w = an_evaluated_job();
     noticed(w, 3, NOTICE_PREEMPT, 60000);
@@ -56,7 +56,7 @@ TEST(evaluator, that_is_warned_without_a_spare_is_stopped_when_a_worker_would_be
 }
 
 /* It was begun again under the notice. */
-TEST(evaluator, that_ends_under_a_notice_is_not_begun_again_there)
+TEST(evaluator, end_under_notice_does_not_restart_it_there)
 {
     struct world *w = an_evaluated_job();
     noticed(w, 3, NOTICE_PREEMPT, 120000);
@@ -76,7 +76,7 @@ TEST(evaluator, that_ends_under_a_notice_is_not_begun_again_there)
 }
 
 /* They took turns, for ever. */
-TEST(evaluator, is_not_relieved_by_one_whose_machine_may_have_to_go_too)
+TEST(evaluator, spare_with_a_hint_does_not_replace_it)
 {
     struct world *w = an_evaluated_job();
     comes(w, 4, "e", 3);
@@ -92,7 +92,7 @@ TEST(evaluator, is_not_relieved_by_one_whose_machine_may_have_to_go_too)
 }
 
 /* The chief's and the ps's next places are on who is longest there. */
-TEST(evaluator, is_relieved_by_the_one_that_came_last)
+TEST(evaluator, newest_spare_replaces_it)
 {
     struct world *w = an_evaluated_job();
     comes(w, 4, "e", 3);
@@ -104,7 +104,7 @@ TEST(evaluator, is_relieved_by_the_one_that_came_last)
     world_free(w);
 }
 
-TEST(evaluator, that_was_told_to_end_is_told_so_again_on_its_next_connection)
+TEST(evaluator, stop_is_resent_after_reconnect)
 {
     struct world *w = an_evaluated_job();
     drain(w, "d");
@@ -121,7 +121,7 @@ TEST(evaluator, that_was_told_to_end_is_told_so_again_on_its_next_connection)
 }
 
 /* Nothing is said to who is not there; and what has never begun there does not any more. */
-TEST(evaluator, that_is_away_when_it_should_end_is_told_when_it_is_back)
+TEST(evaluator, stop_while_disconnected_is_sent_after_reconnect)
 {
     struct world *w = an_evaluated_job();
     noticed(w, 3, NOTICE_PREEMPT, 9000);
@@ -146,7 +146,7 @@ TEST(evaluator, that_is_away_when_it_should_end_is_told_when_it_is_back)
     world_free(w);
 }
 
-TEST(evaluator, that_is_warned_and_told_to_judge_is_told_to_end_once)
+TEST(evaluator, notice_after_start_sends_one_stop)
 {
     struct world *w = an_evaluated_job();
     noticed(w, 3, NOTICE_PREEMPT, 60000);
@@ -159,7 +159,7 @@ TEST(evaluator, that_is_warned_and_told_to_judge_is_told_to_end_once)
     world_free(w);
 }
 
-TEST(evaluator, that_has_ended_well_is_asked_to_be_ready_for_an_epoch)
+TEST(evaluator, success_makes_its_node_available_for_an_epoch)
 {
     struct world *w = an_evaluated_job();
     exited_as(w, 3, (struct msg_exited){.epoch = 2});

@@ -12,7 +12,7 @@ static bool is_charged(const char *tail)
     return charged;
 }
 
-TEST(verdict, an_exception_of_the_scripts_own_is_its_fault_whatever_tensorflow_says_afterwards)
+TEST(verdict, exception_of_the_script_is_its_fault_despite_later_tensorflow_errors)
 {
     /* A worker that ends with an exception finds its peers gone in the shutdown barrier and says
      * so. */
@@ -61,7 +61,7 @@ TEST(budget, five_consecutive_failed_epochs_fail_the_job)
     world_free(w);
 }
 
-TEST(budget, an_epoch_with_progress_breaks_the_row)
+TEST(budget, epoch_with_progress_resets_consecutive_failures)
 {
     struct world *w = a_running_world(1, 1, 1);
     for (uint64_t epoch = 1; epoch <= 12; epoch++) {
@@ -76,7 +76,7 @@ TEST(budget, an_epoch_with_progress_breaks_the_row)
     world_free(w);
 }
 
-TEST(budget, a_node_that_joins_breaks_the_row_once)
+TEST(budget, joining_node_resets_consecutive_failures_once)
 {
     struct world *w = a_world(1, 2);
     join(w, 0, "a");
@@ -119,7 +119,7 @@ static void renews_idle(struct world *w, uint32_t idle_ms)
 }
 
 /* It evaluates and exports, and was killed after a minute: with an exit code that it never had. */
-TEST(budget, a_rank_0_that_goes_on_when_others_have_ended_is_charged_for_its_silence_alone)
+TEST(budget, rank_0_after_the_end_of_others_is_charged_only_for_silence)
 {
     struct world *w = a_running_world(1, 2, 2);
     renews_idle(w, 1700000); /* before, it waited for the other one */
@@ -135,7 +135,7 @@ TEST(budget, a_rank_0_that_goes_on_when_others_have_ended_is_charged_for_its_sil
     world_free(w);
 }
 
-TEST(budget, of_a_job_whose_rank_0_was_silent_at_its_end_the_sentence_makes_no_exit_code_up)
+TEST(budget, silent_rank_0_is_reported_without_exit_code)
 {
     struct world *w = a_world(2, 2);
     w->join.spec.max_restarts = 0;
@@ -167,7 +167,7 @@ static void ends_as(struct msg_exited exited, const char *how, bool charged)
     world_free(w);
 }
 
-TEST(cause, each_has_its_evidence_and_its_price)
+TEST(cause, each_cause_has_its_evidence_and_charge)
 {
     ends_as((struct msg_exited){.stopped = true}, "stopped", false);
     ends_as((struct msg_exited){.code = 42}, "preempted", false);
@@ -202,7 +202,7 @@ TEST(cause, each_has_its_evidence_and_its_price)
 }
 
 /* What JAX 0.10 (Gloo on a CPU) and PyTorch 2.15 (Gloo) print when another process is killed. */
-TEST(cause, last_words_of_jax_and_torch_tell_a_peers_death_from_an_own_fault)
+TEST(cause, output_of_jax_and_torch_distinguishes_peer_loss_from_own_fault)
 {
     static const char jax_raises[] =
         "Traceback (most recent call last):\n"
@@ -275,7 +275,7 @@ TEST(cause, last_words_of_jax_and_torch_tell_a_peers_death_from_an_own_fault)
     ends_as((struct msg_exited){.code = 1, .tail = port_in_use}, "own_fault", true);
 }
 
-TEST(cause, a_peer_that_misses_renewals_explains_an_exit_without_words)
+TEST(cause, silent_peer_excuses_an_exit_without_output)
 {
     /* Its machine stands still, and may go on before its lease is over: then nobody was lost. */
     struct world *w = a_running_world(1, 2, 2);
@@ -308,7 +308,7 @@ TEST(cause, a_peer_that_misses_renewals_explains_an_exit_without_words)
 
 /* --- quarantine --- */
 
-TEST(quarantine, of_one_whose_peers_fell_first_takes_their_count_back)
+TEST(quarantine, earlier_peer_failures_are_not_counted)
 {
     struct world *w = a_running_world(1, 2, 1);
     pass(w, 60000);
@@ -364,7 +364,7 @@ static void assert_reason(struct world *w, const char *reason, uint32_t retry_ms
     assert_int_equal(row.retry_ms, retry_ms);
 }
 
-TEST(start, that_fails_alike_on_all_ranks_at_once_fails_the_job)
+TEST(start, same_failure_on_all_ranks_at_start_fails_the_job)
 {
     struct world *w = a_first_start(2);
     exited_as(w, 0, no_module);
@@ -387,7 +387,7 @@ TEST(start, that_fails_alike_on_all_ranks_at_once_fails_the_job)
     world_free(w);
 }
 
-TEST(start, that_fails_alike_is_said_once_by_the_lowest_rank)
+TEST(start, same_failure_on_all_ranks_is_reported_by_the_lowest_rank)
 {
     struct world *w = a_first_start(3);
     exited_as(w, 2, no_module);
@@ -398,7 +398,7 @@ TEST(start, that_fails_alike_is_said_once_by_the_lowest_rank)
     world_free(w);
 }
 
-TEST(failure, is_shown_with_the_time_of_the_next_try_until_there_is_progress)
+TEST(failure, last_failure_and_retry_time_are_shown_until_progress)
 {
     struct world *w = a_world(2, 2);
     struct msg_exited second = no_module;
@@ -421,7 +421,7 @@ TEST(failure, is_shown_with_the_time_of_the_next_try_until_there_is_progress)
     world_free(w);
 }
 
-TEST(failure, of_a_job_with_roles_names_the_replica)
+TEST(failure, failure_in_a_job_with_roles_names_the_replica)
 {
     struct world *w = a_world(1, 2);
     w->join.spec.chief = true;
@@ -436,7 +436,7 @@ TEST(failure, of_a_job_with_roles_names_the_replica)
 }
 
 /* Where no restart was to be had, the charge for the first rank's word was still called the end. */
-TEST(start, that_fails_uses_no_budget_up)
+TEST(start, failed_start_uses_no_restart_budget)
 {
     struct world *w = a_world(2, 2);
     w->holds_leader = true;
@@ -453,7 +453,7 @@ TEST(start, that_fails_uses_no_budget_up)
     world_free(w);
 }
 
-TEST(start, that_fails_on_one_rank_or_otherwise_on_the_other_is_tried_again_after_a_second)
+TEST(start, different_failures_of_ranks_are_retried_after_a_second)
 {
     struct world *w = a_first_start(2);
     exited_as(w, 0, no_module);
@@ -473,7 +473,7 @@ TEST(start, that_fails_on_one_rank_or_otherwise_on_the_other_is_tried_again_afte
     world_free(w);
 }
 
-TEST(start, that_fails_late_or_is_not_the_first_is_tried_again)
+TEST(start, late_or_repeated_failure_is_retried)
 {
     struct world *w = a_first_start(1);
     pass(w, 3001);
@@ -489,7 +489,7 @@ TEST(start, that_fails_late_or_is_not_the_first_is_tried_again)
     world_free(w);
 }
 
-TEST(start, that_fails_is_tried_again_where_that_is_wished_or_a_signal_ended_it)
+TEST(start, failure_is_retried_by_policy_or_after_a_signal)
 {
     struct world *w = a_world(1, 1);
     come(w, 1); /* with --retry-start */
@@ -503,7 +503,7 @@ TEST(start, that_fails_is_tried_again_where_that_is_wished_or_a_signal_ended_it)
     world_free(w);
 }
 
-TEST(fault, by_a_signal_without_a_name_is_told_by_its_number)
+TEST(fault, unnamed_signal_is_reported_by_number)
 {
     struct world *w = a_world(1, 1);
     w->join.spec.max_restarts = 0;
@@ -514,7 +514,7 @@ TEST(fault, by_a_signal_without_a_name_is_told_by_its_number)
     world_free(w);
 }
 
-TEST(fault, for_good_is_the_jobs_end_also_where_too_few_are_left_by_then)
+TEST(fault, permanent_fault_ends_the_job_also_below_min)
 {
     struct world *w = a_world(2, 2);
     w->join.spec.max_restarts = 0;

@@ -49,7 +49,7 @@ static void opens_scoped(struct world *w, uint32_t session, const char *job, uin
     opens_as(w, session, job, by);
 }
 
-TEST(forget, a_job_that_is_over_is_gone_once_that_is_durable)
+TEST(forget, finished_job_is_forgotten_once_that_is_durable)
 {
     struct world *w = a_running_world(1, 1, 1);
     assert_int_equal(forget_job(w, "j"), TFE_ESTATE);
@@ -73,7 +73,7 @@ TEST(forget, a_job_that_is_over_is_gone_once_that_is_durable)
     world_free(w);
 }
 
-TEST(forget, what_has_been_over_for_long_goes)
+TEST(forget, job_finished_long_ago_is_forgotten)
 {
     struct world *w = a_world(1, 1);
     w->wall = 100 * (int64_t)DAY_MS;
@@ -86,7 +86,7 @@ TEST(forget, what_has_been_over_for_long_goes)
     world_free(w);
 }
 
-TEST(room, of_one_key_leaves_room_for_others_and_the_idle_give_way)
+TEST(job_limit, one_key_leaves_capacity_and_idle_jobs_are_replaced)
 {
     struct rdzv_config config = usual_config();
     config.max_jobs_per_key = 3;
@@ -110,7 +110,7 @@ TEST(room, of_one_key_leaves_room_for_others_and_the_idle_give_way)
     world_free(w);
 }
 
-TEST(room, of_agents_of_one_key)
+TEST(job_limit, agents_of_one_key_are_limited)
 {
     struct rdzv_config config = usual_config();
     config.max_nodes_per_key = 2;
@@ -127,7 +127,7 @@ TEST(room, of_agents_of_one_key)
     world_free(w);
 }
 
-TEST(room, a_key_for_some_jobs_has_a_quarter_of_the_places_that_others_leave)
+TEST(job_limit, scoped_key_gets_a_quarter_of_the_free_places)
 {
     struct rdzv_config config = usual_config();
     config.max_nodes = 16;
@@ -152,7 +152,7 @@ TEST(room, a_key_for_some_jobs_has_a_quarter_of_the_places_that_others_leave)
     world_free(w);
 }
 
-TEST(forget, a_job_that_nobody_has_been_in_for_so_long)
+TEST(forget, job_without_nodes_for_long_is_forgotten)
 {
     struct world *w = a_world(1, 1);
     w->wall = DAY_MS;

@@ -21,7 +21,7 @@ static void kept(struct world *w, uint64_t epoch, uint64_t snapshot_step, uint64
               .memory = {.bytes = 1, .has_snapshot = true, .epoch = epoch, .step = snapshot_step}});
 }
 
-TEST(growth, counts_the_work_since_the_newest_safe_step)
+TEST(growth, unsaved_work_counts_from_the_newest_safe_step)
 {
     /* 10 s of it after 20 s: too much. A checkpoint is asked for, and the next snapshot will do. */
     struct world *w = a_running_world(1, 2, 1);
@@ -39,7 +39,7 @@ TEST(growth, counts_the_work_since_the_newest_safe_step)
     world_free(w);
 }
 
-TEST(growth, comes_with_the_snapshot_that_answers_and_stops_nobody_for_the_disk)
+TEST(growth, snapshot_for_the_save_starts_the_switch_without_a_checkpoint)
 {
     struct world *w = a_running_world(1, 2, 1);
     pass(w, 10000);
@@ -53,7 +53,7 @@ TEST(growth, comes_with_the_snapshot_that_answers_and_stops_nobody_for_the_disk)
     world_free(w);
 }
 
-TEST(growth, that_is_ordered_says_with_the_stop_that_memory_is_enough)
+TEST(growth, ordered_growth_sends_stop_with_in_memory)
 {
     struct world *w = a_running_world(1, 2, 1);
     pass(w, 10000);
@@ -67,7 +67,7 @@ TEST(growth, that_is_ordered_says_with_the_stop_that_memory_is_enough)
     world_free(w);
 }
 
-TEST(growth, counts_on_no_memory_of_a_machine_that_may_have_to_go)
+TEST(growth, snapshot_of_a_node_with_a_hint_does_not_count)
 {
     struct world *w = a_running_world(1, 2, 2);
     kept(w, 1, 10, 10);
@@ -82,7 +82,7 @@ TEST(growth, counts_on_no_memory_of_a_machine_that_may_have_to_go)
 }
 
 /* It was the run's age that counted: newcomers waited while "0 s of work would be done again". */
-TEST(growth, of_an_epoch_that_began_after_a_loss_has_its_own_five_minutes)
+TEST(growth, epoch_after_a_loss_has_its_own_first_five_minutes)
 {
     struct world *w = a_running_world(1, 3, 2);
     pass(w, 3600000);
@@ -101,7 +101,7 @@ TEST(growth, of_an_epoch_that_began_after_a_loss_has_its_own_five_minutes)
     world_free(w);
 }
 
-TEST(growth, a_restarted_server_does_not_take_old_answers_for_new_ones)
+TEST(growth, restarted_server_ignores_answers_to_earlier_saves)
 {
     struct world *w = an_adopted_world(2);
     saved(w, 0, 4, 100, 7, 3); /* for the server before this one */
@@ -125,7 +125,7 @@ TEST(growth, a_restarted_server_does_not_take_old_answers_for_new_ones)
     world_free(w);
 }
 
-TEST(progress, told_for_ten_minutes_fills_the_budget_and_silence_does_not)
+TEST(progress, ten_minutes_of_reported_progress_refill_the_budget)
 {
     for (int told = 0; told < 2; told++) {
         struct world *w = a_running_world(1, 1, 1);
@@ -144,7 +144,7 @@ TEST(progress, told_for_ten_minutes_fills_the_budget_and_silence_does_not)
     }
 }
 
-TEST(growth, asks_anew_where_an_answer_to_a_later_question_is_heard)
+TEST(growth, answer_with_a_higher_number_repeats_save)
 {
     /* A server before this one has asked more often: what answers it is not what was asked here. */
     struct world *w = an_adopted_world(2);
@@ -159,7 +159,7 @@ TEST(growth, asks_anew_where_an_answer_to_a_later_question_is_heard)
     world_free(w);
 }
 
-TEST(growth, comes_without_a_checkpoint_once_that_costs_less_than_a_twentieth)
+TEST(growth, switch_without_checkpoint_is_allowed_below_a_twentieth_of_the_time)
 {
     /* 30 s of work would be done again: worth it 600 s after the START. */
     struct world *w = a_running_world(1, 2, 1);
@@ -175,7 +175,7 @@ TEST(growth, comes_without_a_checkpoint_once_that_costs_less_than_a_twentieth)
     world_free(w);
 }
 
-TEST(growth, does_not_come_when_a_rank_has_ended_well_already)
+TEST(growth, success_of_a_rank_prevents_growth)
 {
     /* The newcomer would have made the job do its last part again. */
     struct world *w = a_running_world(1, 4, 2);

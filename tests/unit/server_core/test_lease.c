@@ -11,7 +11,7 @@ static struct world *a_modest_server(uint32_t min, uint32_t max)
     return w;
 }
 
-TEST(ttl, a_restarted_server_waits_for_the_longest)
+TEST(ttl, restarted_server_waits_for_the_longest_lease)
 {
     struct world *w = a_modest_server(4, 4);
     struct disk disk;
@@ -85,7 +85,7 @@ static void crowd_free(struct crowd *c)
     free(c);
 }
 
-TEST(cost, a_renewal_makes_one_answer_and_asks_for_no_memory_however_many_there_are)
+TEST(cost, renewal_sends_one_message_and_allocates_nothing)
 {
     static const uint32_t sizes[] = {1000, 10000, 100000};
     for (int k = 0; k < 3; k++) {
@@ -114,7 +114,7 @@ static uint32_t spread_told(struct crowd *c, uint32_t session, uint64_t number)
 
 /* The first of a fleet that joined at once kept the spread of the small job that they had found,
  * and most of the fleet was back within the first second after an outage. */
-TEST(spread, of_a_job_that_has_grown_is_told_once_to_those_who_were_there_before)
+TEST(spread, grown_job_sends_the_new_spread_once_to_earlier_nodes)
 {
     struct crowd *c = a_crowd(NODES_PER_JOB);
     assert_int_equal(spread_told(c, 0, 1), 400);
@@ -128,7 +128,7 @@ TEST(spread, of_a_job_that_has_grown_is_told_once_to_those_who_were_there_before
     crowd_free(c);
 }
 
-TEST(cost, leases_that_end_together_are_worked_off_in_slices)
+TEST(cost, simultaneous_lease_ends_are_handled_in_batches)
 {
     /* A renewal that comes meanwhile must not wait for all of them. */
     struct crowd *c = a_crowd(20000);

@@ -1,7 +1,7 @@
 /* tests/unit/server_core/test_ledger.c: each epoch's row says why it began and what it cost. */
 #include "tests/unit/server_core/plan.h"
 
-TEST(ledger, of_a_planned_switch_tells_each_phase_and_what_was_lost)
+TEST(ledger, planned_switch_records_each_phase_and_the_loss)
 {
     struct world *w = a_world(1, 3);
     w->shows_ledger = true;
@@ -49,7 +49,7 @@ static void kept(struct world *w, uint32_t session, uint64_t step, uint64_t snap
                                 .memory = w->memory[session]});
 }
 
-TEST(ledger, counts_what_the_next_epoch_does_again)
+TEST(ledger, repeated_steps_of_the_next_epoch_are_counted)
 {
     /* As far as can be said: what those who stay keep. Then the next epoch tells. */
     struct world *w = a_running_world(1, 3, 3);
@@ -69,7 +69,7 @@ TEST(ledger, counts_what_the_next_epoch_does_again)
     world_free(w);
 }
 
-TEST(ledger, knows_what_is_lost_where_nothing_was_safe)
+TEST(ledger, all_steps_are_lost_without_a_safe_step)
 {
     struct world *w = a_running_world(1, 2, 2);
     w->shows_ledger = true;
@@ -82,7 +82,7 @@ TEST(ledger, knows_what_is_lost_where_nothing_was_safe)
     world_free(w);
 }
 
-TEST(ledger, of_an_epoch_that_never_began_counts_nothing_twice)
+TEST(ledger, epoch_that_never_started_counts_nothing_twice)
 {
     struct world *w = a_running_world(1, 3, 3);
     w->shows_ledger = true;

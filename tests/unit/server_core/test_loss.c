@@ -16,7 +16,7 @@ static struct world *a_world_of_fixed_ports(struct disk *disk)
     return w;
 }
 
-TEST(fixed_ports, that_one_member_has_are_known_to_a_restarted_server)
+TEST(fixed_ports, restarted_server_knows_the_fixed_ports_of_a_member)
 {
     struct disk disk;
     struct world *w = a_world_of_fixed_ports(&disk);
@@ -33,7 +33,7 @@ TEST(fixed_ports, that_one_member_has_are_known_to_a_restarted_server)
     world_free(w);
 }
 
-TEST(ports, are_fresh_while_stale_peers_may_still_speak_to_them)
+TEST(ports, new_ports_are_used_while_stale_peers_may_connect)
 {
     struct world *w = a_running_world(1, 3, 3);
     cut(w, 2);
@@ -60,7 +60,7 @@ TEST(ports, are_fresh_while_stale_peers_may_still_speak_to_them)
     world_free(w);
 }
 
-TEST(epoch, numbers_rise_above_what_any_joiner_has_seen)
+TEST(epoch, number_is_above_any_number_that_a_joiner_has_seen)
 {
     struct world *w = a_world(2, 3);
     join(w, 0, "a");
@@ -77,7 +77,7 @@ TEST(epoch, numbers_rise_above_what_any_joiner_has_seen)
     world_free(w);
 }
 
-TEST(epoch, a_number_that_is_raised_in_a_switch_gives_who_was_ready_a_second)
+TEST(epoch, raised_number_gives_ready_nodes_a_second)
 {
     /* The one member said READY first, and was stopped to go on alone. */
     for (int is_late = 0; is_late < 2; is_late++) {
@@ -103,7 +103,7 @@ TEST(epoch, a_number_that_is_raised_in_a_switch_gives_who_was_ready_a_second)
     }
 }
 
-TEST(epoch, a_liar_cannot_use_up_the_numbers)
+TEST(epoch, false_reports_cannot_exhaust_the_numbers)
 {
     /* 2^53 - 1 was believed, and then every honest JOIN that reported the epoch after it was
      * refused. */

@@ -8,7 +8,7 @@ static int tick(struct world *w)
     return step(w, &(struct rdzv_event){.type = RDZV_TICK, .now = {w->now}});
 }
 
-TEST(late, half_a_second_is_on_time)
+TEST(late, loop_delay_of_half_a_second_is_on_time)
 {
     struct world *w = a_running_world(1, 1, 1);
     w->renews[0] = false;
@@ -29,7 +29,7 @@ static struct world *a_mass_loss(uint32_t n, uint32_t silent)
     return w;
 }
 
-TEST(mass_loss, of_half_or_of_two_is_a_loss)
+TEST(mass_loss, half_or_two_silent_members_are_no_mass_loss)
 {
     struct world *w = a_mass_loss(6, 3);
     assert_saw(w, "node_lost");

@@ -13,7 +13,7 @@ static void switch_to_2(struct world *w, uint32_t failed, uint32_t n)
     assert_string_equal(job_state(w), "running");
 }
 
-TEST(next_epoch, hears_nothing_of_the_progress_of_the_last)
+TEST(next_epoch, progress_of_the_last_epoch_is_ignored)
 {
     struct world *w = a_running_world(1, 2, 2);
     w->shows_ledger = true;
@@ -58,7 +58,7 @@ static void runs(struct world *w, uint32_t session, const char *node, uint64_t e
     w->join.highest_epoch = w->join.running_epoch = 0;
 }
 
-TEST(next_epoch, of_a_server_with_an_older_disk_waits_for_a_fence_that_only_its_record_has)
+TEST(next_epoch, rolled_back_server_waits_for_the_fence_of_its_record)
 {
     struct rdzv_config config = usual_config();
     struct world *w = a_rolled_back_world_of(&config, 2 * 300000); /* the setting was longer */
@@ -75,7 +75,7 @@ TEST(next_epoch, of_a_server_with_an_older_disk_waits_for_a_fence_that_only_its_
     world_free(w);
 }
 
-TEST(next_epoch, of_a_server_with_an_older_disk_waits_for_who_says_what_it_runs)
+TEST(next_epoch, rolled_back_server_waits_for_members_that_report_an_epoch)
 {
     struct world *w = a_rolled_back_world();
     pass(w, 5000);
@@ -99,7 +99,7 @@ static const char *waits_for(struct world *w, char room[MSG_SENTENCE_MAX])
 }
 
 /* Of the members of its record the one with the longest fence was named, whose it was not. */
-TEST(next_epoch, of_a_server_with_an_older_disk_says_what_it_waits_for)
+TEST(next_epoch, rolled_back_server_reports_what_it_waits_for)
 {
     char room[MSG_SENTENCE_MAX];
     struct world *w = a_rolled_back_world();
@@ -119,7 +119,7 @@ TEST(next_epoch, of_a_server_with_an_older_disk_says_what_it_waits_for)
 }
 
 /* It was stopped for a newcomer, and stood then until the fence of what nobody knew. */
-TEST(next_epoch, of_a_server_with_an_older_disk_stops_nobody_before_it_may_begin)
+TEST(next_epoch, rolled_back_server_stops_no_member_before_the_epoch_may_start)
 {
     char room[MSG_SENTENCE_MAX];
     struct world *w = a_rolled_back_world();
@@ -157,7 +157,7 @@ static struct world *a_world_that_is_told_late(void)
     return w;
 }
 
-TEST(next_epoch, of_a_server_with_an_older_disk_makes_a_job_no_smaller_before_it_may_begin)
+TEST(next_epoch, rolled_back_server_removes_no_member_before_the_epoch_may_start)
 {
     struct world *w = a_world_that_is_told_late();
     struct rdzv_event fewer = {.type = RDZV_RESIZE,

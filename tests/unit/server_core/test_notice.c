@@ -2,7 +2,7 @@
  * (design 4.9). */
 #include "tests/unit/server_core/plan.h"
 
-TEST(notice, says_in_the_log_how_sure_it_is)
+TEST(notice, log_contains_the_kind_of_notice)
 {
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_MAINTENANCE, 60000);
@@ -15,7 +15,7 @@ TEST(notice, says_in_the_log_how_sure_it_is)
     world_free(w);
 }
 
-TEST(notice, of_a_node_that_the_pool_releases_is_no_preemption)
+TEST(notice, release_by_the_pool_is_no_preemption)
 {
     static const enum tfe_cause causes[] = {CAUSE_DRAINED, CAUSE_SUSPENDED, CAUSE_REASSIGNED,
                                             CAUSE_RESIZED};
@@ -35,7 +35,7 @@ TEST(notice, of_a_node_that_the_pool_releases_is_no_preemption)
     }
 }
 
-TEST(notice, of_scripts_that_do_not_answer_switches_in_time_before_the_deadline)
+TEST(notice, unanswered_save_switches_before_the_deadline)
 {
     /* The margin: the standstill measured (2 s from STOP until the first step), and the stop grace
      * (5 s). */
@@ -62,7 +62,7 @@ TEST(notice, of_scripts_that_do_not_answer_switches_in_time_before_the_deadline)
     world_free(w);
 }
 
-TEST(notice, to_all_that_keep_the_state_asks_for_the_disk_after_all)
+TEST(notice, notices_to_all_holders_of_the_state_request_a_checkpoint)
 {
     struct world *w = a_running_world(1, 3, 3);
     keeps(w, 0, 1, 40, 0);
@@ -80,7 +80,7 @@ TEST(notice, to_all_that_keep_the_state_asks_for_the_disk_after_all)
     world_free(w);
 }
 
-TEST(notice, with_no_time_to_ask_says_with_the_stop_that_memory_is_enough)
+TEST(notice, notice_without_time_sends_stop_with_in_memory)
 {
     struct world *w = a_running_world(1, 3, 3);
     keeps(w, 1, 1, 40, 0);
@@ -96,7 +96,7 @@ TEST(notice, with_no_time_to_ask_says_with_the_stop_that_memory_is_enough)
     world_free(w);
 }
 
-TEST(stop, that_was_not_planned_says_nothing_of_memory)
+TEST(stop, unplanned_stop_has_no_in_memory)
 {
     struct world *w = a_running_world(1, 3, 3);
     keeps(w, 1, 1, 40, 0);
@@ -105,7 +105,7 @@ TEST(stop, that_was_not_planned_says_nothing_of_memory)
     world_free(w);
 }
 
-TEST(notice, to_who_has_answered_from_memory_waits_for_another_one_that_keeps)
+TEST(notice, notice_to_the_node_with_the_snapshot_waits_for_another_snapshot)
 {
     struct world *w = a_running_world(1, 4, 3);
     pass(w, 10000);
@@ -136,7 +136,7 @@ TEST(notice, to_who_has_answered_from_memory_waits_for_another_one_that_keeps)
     world_free(w);
 }
 
-TEST(notice, learns_nothing_from_saves_of_scripts_that_may_not_have_heard)
+TEST(notice, save_of_a_script_that_did_not_listen_gives_no_duration)
 {
     /* Its own next checkpoint came 20 s after the question: that is not what saving takes. */
     struct world *w = a_running_world(1, 3, 3);
@@ -153,7 +153,7 @@ TEST(notice, learns_nothing_from_saves_of_scripts_that_may_not_have_heard)
     world_free(w);
 }
 
-TEST(notice, of_which_a_hint_is_left_brings_the_node_back)
+TEST(notice, withdrawn_notice_with_a_remaining_hint_restores_the_node)
 {
     /* A machine had said that it may have to go, then that it will, then that it will not: what its
      * agent tells last is the hint that still stands, and the node was left out for good. */
@@ -171,7 +171,7 @@ TEST(notice, of_which_a_hint_is_left_brings_the_node_back)
     world_free(w);
 }
 
-TEST(notice, a_goodbye_needs_no_plan)
+TEST(notice, goodbye_ends_the_planned_switch)
 {
     struct world *w = a_running_world(1, 2, 2);
     noticed(w, 1, NOTICE_SIGNAL, 30000);
@@ -190,7 +190,7 @@ static void interrupted(struct world *w, uint32_t session)
 
 /* Ctrl-C is no preemption: not where it is planned for, not where it is said with the GOODBYE, not
  * where a peer's collective breaks by it. */
-TEST(notice, of_a_person_at_a_terminal_is_an_interruption)
+TEST(notice, signal_from_a_terminal_is_interrupted)
 {
     struct world *w = a_running_world(1, 2, 2);
     interrupted(w, 1);
@@ -214,7 +214,7 @@ TEST(notice, of_a_person_at_a_terminal_is_an_interruption)
     world_free(w);
 }
 
-TEST(notice, of_a_machine_goes_before_that_of_a_person)
+TEST(notice, cause_of_a_machine_precedes_that_of_a_terminal)
 {
     for (uint32_t first = 1; first <= 2; first++) {
         struct world *w = a_running_world(1, 3, 3);
@@ -231,7 +231,7 @@ TEST(notice, of_a_machine_goes_before_that_of_a_person)
     }
 }
 
-TEST(notice, is_followed_by_a_server_that_comes_in_between)
+TEST(notice, restarted_server_obeys_an_earlier_notice)
 {
     /* The agent repeats its notice to a server that knows nothing of it. */
     struct world *w = a_running_world(1, 2, 2);
@@ -246,7 +246,7 @@ TEST(notice, is_followed_by_a_server_that_comes_in_between)
     world_free(w);
 }
 
-TEST(hint, index_0_goes_to_who_stays_longest_if_all_have_one)
+TEST(hint, rank_0_goes_to_the_latest_deadline_if_all_have_hints)
 {
     struct world *w = a_running_world(1, 3, 3);
     noticed(w, 0, NOTICE_REBALANCE, 100000);
@@ -258,7 +258,7 @@ TEST(hint, index_0_goes_to_who_stays_longest_if_all_have_one)
     world_free(w);
 }
 
-TEST(notice, of_no_kind_is_a_mistake)
+TEST(notice, unknown_kind_is_refused)
 {
     struct world *w = a_running_world(1, 2, 2);
     struct tfe_msg msg = {.type = MSG_NOTICE, .u.notice = {.deadline_ms = 1000}};

@@ -5,7 +5,7 @@
 
 static const struct principal admin = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
 
-TEST(evict, is_unbanned_for_that_node_of_that_job_alone)
+TEST(evict, unban_applies_to_one_node_of_one_job)
 {
     struct world *w = a_running_world(1, 3, 3);
     evict(w, "b");
@@ -22,7 +22,7 @@ TEST(evict, is_unbanned_for_that_node_of_that_job_alone)
     world_free(w);
 }
 
-TEST(evict, a_node_that_comes_back_is_refused_again)
+TEST(evict, returning_node_is_refused)
 {
     struct world *w = a_running_world(1, 2, 2);
     cut(w, 1);
@@ -41,7 +41,7 @@ TEST(evict, a_node_that_comes_back_is_refused_again)
     world_free(w);
 }
 
-TEST(evict, the_last_word_of_a_node_that_comes_back_still_counts)
+TEST(evict, exit_reported_by_a_returning_node_counts)
 {
     struct world *w = a_running_world(1, 1, 1);
     join(w, 1, "b");
@@ -58,7 +58,7 @@ TEST(evict, the_last_word_of_a_node_that_comes_back_still_counts)
     world_free(w);
 }
 
-TEST(evict, in_every_other_state)
+TEST(evict, eviction_works_in_every_other_state)
 {
     struct world *w = a_running_world(1, 1, 1);
     join(w, 1, "b");
@@ -150,7 +150,7 @@ static void ends_stopped(struct world *w, const char *state, uint32_t sessions)
     free(disk);
 }
 
-TEST(stop, in_every_state_the_end_is_durable_before_it_is_told)
+TEST(stop, end_is_durable_before_it_is_sent_in_every_state)
 {
     struct world *w = a_world(2, 3);
     join(w, 0, "a");
@@ -175,7 +175,7 @@ TEST(stop, in_every_state_the_end_is_durable_before_it_is_told)
     ends_stopped(w, "waiting", 1); /* below min, after an epoch */
 }
 
-TEST(stop, what_was_decided_first_stays)
+TEST(stop, later_stop_does_not_change_the_result)
 {
     struct world *w = a_running_world(1, 1, 1);
     w->holds_writes = true;
@@ -196,7 +196,7 @@ TEST(stop, what_was_decided_first_stays)
     world_free(w);
 }
 
-TEST(stop, a_job_that_all_leave_meanwhile_is_still_stopped)
+TEST(stop, job_without_remaining_nodes_is_still_cancelled)
 {
     struct world *w = a_world(2, 2);
     join(w, 0, "a");
@@ -226,7 +226,7 @@ static void join_labelled(struct world *w, uint32_t session, const char *node, c
     assert_int_equal(say(w, session, &msg), 0);
 }
 
-TEST(name, an_id_goes_before_a_label_and_who_is_here_before_a_suspect)
+TEST(name, id_precedes_label_and_connected_node_precedes_suspect)
 {
     struct world *w = a_world(8, 8);
     assert_int_equal(find(w, "box").n, 0);
@@ -254,7 +254,7 @@ TEST(name, an_id_goes_before_a_label_and_who_is_here_before_a_suspect)
     world_free(w);
 }
 
-TEST(name, a_member_that_is_gone_is_nobody)
+TEST(name, lost_member_is_not_found)
 {
     struct world *w = a_running_world(1, 2, 2);
     goodbye(w, 1);
@@ -264,7 +264,7 @@ TEST(name, a_member_that_is_gone_is_nobody)
     world_free(w);
 }
 
-TEST(order, for_what_is_not_there_changes_nothing)
+TEST(order, order_about_an_unknown_subject_changes_nothing)
 {
     struct world *w = a_running_world(1, 1, 1);
     static const enum rdzv_event_type orders[] = {RDZV_DRAIN, RDZV_EVICT, RDZV_STOP_JOB};
@@ -310,7 +310,7 @@ static struct world *an_operated_life(uint64_t fail_at)
     return w;
 }
 
-TEST(order, each_allocation_that_fails_leaves_everything_as_it_was)
+TEST(order, failed_allocation_changes_nothing)
 {
     struct world *well = an_operated_life(0);
     assert_string_equal(job_state(well), "cancelled");
@@ -369,7 +369,7 @@ static int anything(struct world *w, struct rng *rng, uint64_t job_epoch)
     }
 }
 
-TEST(order, at_any_time_a_leaving_node_is_in_no_new_epoch)
+TEST(order, leaving_node_is_in_no_new_epoch)
 {
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct rng rng;
@@ -420,7 +420,7 @@ static int resize(struct world *w, uint32_t min, uint32_t max)
                                         .n_ps = MSG_UNSET});
 }
 
-TEST(resize, to_fewer_waits_for_the_disk_where_only_who_is_left_out_keeps_the_state)
+TEST(resize, reduction_waits_for_a_checkpoint_if_only_removed_nodes_have_the_state)
 {
     struct world *w = a_running_world(1, 3, 3);
     keeps(w, 2, 1, 40, 0);
@@ -433,7 +433,7 @@ TEST(resize, to_fewer_waits_for_the_disk_where_only_who_is_left_out_keeps_the_st
     world_free(w);
 }
 
-TEST(resize, counts_for_a_job_that_waits_and_not_for_one_that_is_over_or_unsound)
+TEST(resize, resize_applies_to_a_waiting_job_and_not_to_an_over_or_invalid_one)
 {
     struct world *w = a_world(3, 3);
     come(w, 2);
@@ -447,7 +447,7 @@ TEST(resize, counts_for_a_job_that_waits_and_not_for_one_that_is_over_or_unsound
     world_free(w);
 }
 
-TEST(resize, of_a_job_that_nobody_is_in_is_done_by_who_comes)
+TEST(resize, resize_of_an_empty_job_is_applied_by_the_next_node)
 {
     struct world *w = a_running_world(2, 2, 2);
     goodbye(w, 0);
@@ -465,7 +465,7 @@ TEST(resize, of_a_job_that_nobody_is_in_is_done_by_who_comes)
     world_free(w);
 }
 
-TEST(resize, by_who_comes_is_refused_while_old_trainers_may_live_and_others_are_wanted)
+TEST(resize, resize_by_a_joiner_is_refused_while_old_trainers_may_run)
 {
     struct world *w = a_running_world(1, 1, 1);
     w->renews[0] = false;
@@ -483,7 +483,7 @@ TEST(resize, by_who_comes_is_refused_while_old_trainers_may_live_and_others_are_
 
 /* --- what operators see --- */
 
-TEST(role, of_a_node_says_what_it_does)
+TEST(role, node_role_shows_its_task)
 {
     const uint32_t standby = 99;
     const struct tfe_msg imports = {
@@ -504,7 +504,7 @@ TEST(role, of_a_node_says_what_it_does)
     world_free(w);
 }
 
-TEST(resize, outlives_a_change_of_what_the_job_wants)
+TEST(resize, resize_survives_a_change_of_options)
 {
     struct world *w = a_running_world(1, 3, 1);
     assert_int_equal(resize(w, 1, 2), 0);

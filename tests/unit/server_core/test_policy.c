@@ -14,7 +14,7 @@ static struct world *all_of(uint32_t n)
     return w;
 }
 
-TEST(all_workers, make_the_success_and_nobody_is_hurried)
+TEST(all_workers, success_needs_all_workers_without_a_time_limit)
 {
     struct world *w = all_of(3);
     char room[MSG_SENTENCE_MAX];
@@ -32,7 +32,7 @@ TEST(all_workers, make_the_success_and_nobody_is_hurried)
     world_free(w);
 }
 
-TEST(all_workers, of_whom_one_has_ended_take_nobody_in)
+TEST(all_workers, success_of_one_worker_prevents_growth)
 {
     struct world *w = a_world(1, 3);
     w->join.spec.all_workers = true;
@@ -46,7 +46,7 @@ TEST(all_workers, of_whom_one_has_ended_take_nobody_in)
     world_free(w);
 }
 
-TEST(all_workers, that_are_served_do_not_start_again_after_a_good_end)
+TEST(all_workers, served_worker_does_not_restart_after_success)
 {
     struct world *w = a_world(2, 2);
     w->join.spec.all_workers = true;
@@ -78,7 +78,7 @@ static struct world *a_lingering_job(void)
     return w;
 }
 
-TEST(lingering, job_has_succeeded_and_ends_with_the_last_of_it)
+TEST(lingering, job_has_succeeded_and_ends_with_its_last_trainer)
 {
     struct world *w = a_lingering_job();
     assert_true(rdzv_get_run(w->r, "j").lingers);
@@ -92,7 +92,7 @@ TEST(lingering, job_has_succeeded_and_ends_with_the_last_of_it)
     world_free(w);
 }
 
-TEST(lingering, job_that_is_stopped_has_succeeded)
+TEST(lingering, cancelled_lingering_job_has_succeeded)
 {
     struct world *w = a_lingering_job();
     stop_job(w);
@@ -111,7 +111,7 @@ static struct world *with_policy(uint32_t n, uint32_t policies)
     return w;
 }
 
-TEST(exit_code, of_65_fails_the_job_whatever_its_policy)
+TEST(exit_code, code_65_fails_the_job_under_every_policy)
 {
     struct world *w = with_policy(3, JOB_RESTART_ALL(RESTART_ALWAYS));
     exited(w, 1, 1, 65);
@@ -122,7 +122,7 @@ TEST(exit_code, of_65_fails_the_job_whatever_its_policy)
     world_free(w);
 }
 
-TEST(exit_code, of_65_counts_after_another_fault_of_the_epoch)
+TEST(exit_code, code_65_counts_after_another_fault_of_the_epoch)
 {
     struct world *w = with_policy(3, JOB_RESTART_ALL(RESTART_ON_FAILURE));
     exited(w, 0, 1, 1);
@@ -132,7 +132,7 @@ TEST(exit_code, of_65_counts_after_another_fault_of_the_epoch)
     world_free(w);
 }
 
-TEST(exit_code, below_128_is_the_jobs_end_at_once)
+TEST(exit_code, code_below_128_ends_the_job_at_once)
 {
     struct world *w = with_policy(1, JOB_RESTART_ALL(RESTART_EXIT_CODE));
     exited(w, 0, 1, 127);
@@ -155,7 +155,7 @@ static void goes_on_after(struct msg_exited exited_, uint32_t policy)
     world_free(w);
 }
 
-TEST(exit_code, from_128_on_or_a_signal_costs_a_restart)
+TEST(exit_code, code_from_128_or_a_signal_charges_a_restart)
 {
     goes_on_after((struct msg_exited){.code = 128}, RESTART_EXIT_CODE);
     goes_on_after((struct msg_exited){.code = 255}, RESTART_EXIT_CODE);
@@ -165,7 +165,7 @@ TEST(exit_code, from_128_on_or_a_signal_costs_a_restart)
                   RESTART_EXIT_CODE);
 }
 
-TEST(exit_code, that_a_loss_explains_is_nobodys_fault)
+TEST(exit_code, code_explained_by_a_loss_is_not_charged)
 {
     struct world *w = with_policy(2, JOB_RESTART_ALL(RESTART_EXIT_CODE));
     w->renews[1] = false; /* its machine has gone */
@@ -180,7 +180,7 @@ TEST(exit_code, that_a_loss_explains_is_nobodys_fault)
     world_free(w);
 }
 
-TEST(exit_code, of_a_served_worker_ends_the_job_for_all)
+TEST(exit_code, code_of_a_served_worker_ends_the_job)
 {
     struct world *w = a_served_job(1, 2);
     w->join.spec.restart_policies =
@@ -197,7 +197,7 @@ TEST(exit_code, of_a_served_worker_ends_the_job_for_all)
     world_free(w);
 }
 
-TEST(always, ends_with_the_row_of_epochs_that_came_to_nothing)
+TEST(always, consecutive_failed_epochs_end_the_job)
 {
     struct world *w = with_policy(1, JOB_RESTART_ALL(RESTART_ALWAYS));
     for (uint64_t epoch = 1; epoch <= 4; epoch++) {
@@ -213,7 +213,7 @@ TEST(always, ends_with_the_row_of_epochs_that_came_to_nothing)
     world_free(w);
 }
 
-TEST(always, is_of_no_success_that_crosses_the_stop)
+TEST(always, success_that_crosses_a_stop_restarts_the_job)
 {
     struct world *w = with_policy(2, JOB_RESTART_ALL(RESTART_ALWAYS));
     exited(w, 1, 1, 9);
@@ -222,7 +222,7 @@ TEST(always, is_of_no_success_that_crosses_the_stop)
     world_free(w);
 }
 
-TEST(always, starts_the_evaluator_again_and_never_does_not)
+TEST(always, policy_of_the_evaluator_restarts_it_or_not)
 {
     static const struct {
         uint32_t policy, code;

@@ -1,7 +1,7 @@
 /* tests/unit/server_core/test_probe.c: what other nodes find out about a newcomer's address. */
 #include "tests/unit/server_core/probe_fixture.h"
 
-TEST(newcomer, waits_its_turn_where_too_many_are_to_be_tried)
+TEST(newcomer, probes_are_queued_above_the_rate)
 {
     struct rdzv_config config = usual_config();
     config.probe_rate = 1;
@@ -25,7 +25,7 @@ TEST(newcomer, waits_its_turn_where_too_many_are_to_be_tried)
     world_free(w);
 }
 
-TEST(newcomer, that_nobody_reaches_never_stops_the_epoch_and_is_refused_after_30_s)
+TEST(newcomer, unreachable_node_is_refused_after_30_s_without_a_stop)
 {
     static const enum tfe_probe_result results[] = {PROBE_ANSWERED_OTHER, PROBE_ACCEPTED,
                                                     PROBE_NO_ANSWER, PROBE_REFUSED};
@@ -61,7 +61,7 @@ TEST(newcomer, that_nobody_reaches_never_stops_the_epoch_and_is_refused_after_30
     }
 }
 
-TEST(newcomer, is_not_ready_for_an_epoch_that_it_was_never_asked_for)
+TEST(newcomer, ready_without_prepare_is_ignored)
 {
     /* Its READY was for an epoch that was formed without it. When the last prober had turned out to
      * be mute, it counted as ready for the epoch after, whose ports it did not hold. */
@@ -94,7 +94,7 @@ TEST(newcomer, is_not_ready_for_an_epoch_that_it_was_never_asked_for)
     world_free(w);
 }
 
-TEST(newcomer, a_prober_that_reconnects_is_not_mute)
+TEST(newcomer, reconnected_prober_is_responsive_again)
 {
     /* Its next session had the same number, and was blamed for what the one before had been asked.
      */
@@ -110,7 +110,7 @@ TEST(newcomer, a_prober_that_reconnects_is_not_mute)
     world_free(w);
 }
 
-TEST(newcomer, that_was_not_reached_counts_as_it_is_where_nobody_comes_who_could_try)
+TEST(newcomer, unverified_node_is_accepted_without_a_prober)
 {
     struct rdzv_config config = usual_config();
     config.probe_ms = 2000;
@@ -126,7 +126,7 @@ TEST(newcomer, that_was_not_reached_counts_as_it_is_where_nobody_comes_who_could
     world_free(w);
 }
 
-TEST(newcomer, who_never_stops_answering_is_left_out)
+TEST(newcomer, node_that_never_stops_answering_is_left_out)
 {
     struct world *w = an_answering_world(1, 2);
     come(w, 2);
@@ -143,7 +143,7 @@ TEST(newcomer, who_never_stops_answering_is_left_out)
     world_free(w);
 }
 
-TEST(newcomer, who_was_told_not_to_answer_is_not_unreachable)
+TEST(newcomer, node_that_must_not_answer_is_not_unreachable)
 {
     /* It was asked to answer, then not to, as the only other one was away when the epoch began; its
      * first READY came after that, and it was tried when it had let go. It was never tried again.
@@ -170,7 +170,7 @@ TEST(newcomer, who_was_told_not_to_answer_is_not_unreachable)
     world_free(w);
 }
 
-TEST(newcomer, an_answer_that_was_not_asked_for_says_nothing)
+TEST(newcomer, unrequested_probe_result_is_ignored)
 {
     struct world *w = a_reached_world(1, 4, 3);
     join(w, 3, "d");
@@ -197,7 +197,7 @@ TEST(newcomer, an_answer_that_was_not_asked_for_says_nothing)
     world_free(w);
 }
 
-TEST(newcomer, whose_verifiers_are_gone_is_tried_again_but_not_held_up)
+TEST(newcomer, lost_verifiers_cause_another_probe_without_delay)
 {
     struct world *w = a_reached_world(1, 3, 2);
     join(w, 2, "c");
@@ -224,7 +224,7 @@ TEST(newcomer, whose_verifiers_are_gone_is_tried_again_but_not_held_up)
     world_free(w);
 }
 
-TEST(newcomer, a_prober_that_speaks_late_is_one_again)
+TEST(newcomer, late_result_makes_a_prober_responsive_again)
 {
     struct world *w = a_reached_world(1, 3, 2);
     join(w, 2, "c");

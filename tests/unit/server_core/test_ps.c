@@ -34,7 +34,7 @@ static void assert_no_ps(struct world *w, uint32_t n_ps, const char *reason)
     assert_string_equal(rdzv_refusal(w->r), reason);
 }
 
-TEST(resize, to_other_ps_takes_checkpoints_that_fit_and_nodes_for_them_and_says_what_lacks)
+TEST(resize, other_ps_number_needs_partitioned_checkpoints_and_nodes)
 {
     struct world *w = a_served_job(1, 2);
     assert_int_equal(try_join(w, 0, "a"), 0);
@@ -60,7 +60,7 @@ TEST(resize, to_other_ps_takes_checkpoints_that_fit_and_nodes_for_them_and_says_
 }
 
 /* Whatever number they brought. */
-TEST(resize, of_nodes_alone_lets_nobody_in_who_wants_other_ps)
+TEST(resize, node_resize_refuses_a_joiner_with_another_ps_number)
 {
     struct disk disk;
     struct world *w = a_serving_job(1, 2);
@@ -87,7 +87,7 @@ TEST(resize, of_nodes_alone_lets_nobody_in_who_wants_other_ps)
 }
 
 /* The order to make the job smaller waited for a checkpoint that may never come. */
-TEST(resize, to_fewer_nodes_and_other_ps_comes_without_a_checkpoint_as_fewer_nodes_do)
+TEST(resize, fewer_nodes_and_other_ps_switch_without_a_checkpoint)
 {
     struct world *w = a_served_job(1, 3);
     w->join.spec.grow_wait_ms = 60000;
@@ -104,7 +104,7 @@ TEST(resize, to_fewer_nodes_and_other_ps_comes_without_a_checkpoint_as_fewer_nod
     world_free(w);
 }
 
-TEST(resize, to_other_ps_counts_the_workers_that_it_leaves_and_who_may_be_a_ps)
+TEST(resize, other_ps_number_counts_remaining_workers_and_possible_ps)
 {
     struct world *w = a_serving_job(2, 2);
     fits(w, 1);
@@ -132,7 +132,7 @@ TEST(resize, to_other_ps_counts_the_workers_that_it_leaves_and_who_may_be_a_ps)
     world_free(w);
 }
 
-TEST(resize, to_fewer_ps_lets_its_members_come_back_whatever_number_they_bring)
+TEST(resize, members_rejoin_after_fewer_ps_with_any_ps_number)
 {
     struct world *w = a_served_job(1, 2);
     come(w, 4);
@@ -163,7 +163,7 @@ TEST(resize, to_fewer_ps_lets_its_members_come_back_whatever_number_they_bring)
     world_free(w);
 }
 
-TEST(resize, of_a_job_that_is_lost_believes_no_member_that_such_a_job_does_not_have)
+TEST(resize, lost_job_rejects_members_beyond_its_layout)
 {
     struct world *w = a_world(1, 4);
     w->join.spec.nproc = 64;
@@ -207,7 +207,7 @@ static void comes_as(struct world *w, uint32_t session, enum tfe_task role, uint
     (void)try_ready(w, session, epoch);
 }
 
-TEST(pinned, who_is_one_too_many_waits_for_a_place_of_its_role)
+TEST(pinned, surplus_pinned_node_waits_for_a_slot_of_its_role)
 {
     struct world *w = a_serving_job(1, 2);
     comes_as(w, 5, TASK_PS, 2);
@@ -251,7 +251,7 @@ static void is_brought(struct world *w, uint32_t session, const char *hash)
         say(w, session, &(struct tfe_msg){.type = MSG_DEATH, .u.death.certificate = hash}), 0);
 }
 
-TEST(certificate, of_the_chief_is_all_that_its_fence_waits_for)
+TEST(certificate, proof_for_the_chief_ends_the_wait_for_its_fence)
 {
     struct world *w = a_certified_job();
     join(w, 5, "f");

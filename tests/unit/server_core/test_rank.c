@@ -1,7 +1,7 @@
 /* tests/unit/server_core/test_rank.c: which node has rank 0, and how long it is waited for. */
 #include "tests/unit/server_core/server_fixture.h"
 
-TEST(rank, of_a_lost_leader_goes_to_the_node_whose_memory_keeps_the_newest_state)
+TEST(rank, lost_rank_0_goes_to_the_node_with_the_newest_snapshot)
 {
     struct world *w = a_world(1, 4);
     come(w, 4);
@@ -15,7 +15,7 @@ TEST(rank, of_a_lost_leader_goes_to_the_node_whose_memory_keeps_the_newest_state
     world_free(w);
 }
 
-TEST(rank, of_nodes_that_come_in_one_moment_does_not_depend_on_the_order_of_messages)
+TEST(rank, ranks_of_simultaneous_joins_do_not_depend_on_message_order)
 {
     static const uint32_t orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
     for (int i = 0; i < 3; i++) {
@@ -50,7 +50,7 @@ static struct world *a_chief_world(uint32_t grace_ms)
     return w;
 }
 
-TEST(chief_grace, does_not_wait_for_one_that_has_ended_nor_for_others)
+TEST(chief_grace, ended_chief_and_other_ranks_are_not_waited_for)
 {
     struct world *w = a_chief_world(20000);
     exited_as(w, 0, (struct msg_exited){.epoch = 1, .stopped = true});
@@ -75,7 +75,7 @@ static void join_as(struct world *w, uint32_t session, const char *node, bool du
     pass(w, 1);
 }
 
-TEST(durable, takes_rank_0_over_at_the_next_switch_and_the_others_move_as_little_as_they_can)
+TEST(durable, durable_node_gets_rank_0_at_the_next_switch_with_minimal_moves)
 {
     struct world *w = a_running_world(1, 3, 2);
     join_as(w, 2, "c", true);

@@ -41,7 +41,7 @@ static void reports(struct world *w, uint32_t rank, uint64_t epoch, uint32_t nod
     reports_end(w, rank, epoch, nodes, NULL);
 }
 
-TEST(lost_disk, a_notice_that_is_withdrawn_meanwhile_asks_no_member_for_another_epoch)
+TEST(lost_disk, withdrawn_notice_during_rebuild_sends_no_prepare_to_members)
 {
     /* It runs one, which the job is about to go on with: its READY for the next one counted from
      * then on, while it still answered probes on those ports. */
@@ -58,7 +58,7 @@ TEST(lost_disk, a_notice_that_is_withdrawn_meanwhile_asks_no_member_for_another_
 
 /* Its seats of members that nothing was heard of are all nobody's: no server could read that back.
  */
-TEST(lost_disk, an_epoch_of_which_only_a_part_is_known_is_never_recorded)
+TEST(lost_disk, partly_known_epoch_is_not_recorded)
 {
     struct world *w = a_world(1, 3);
     reports(w, 0, 5, 3);
@@ -73,7 +73,7 @@ TEST(lost_disk, an_epoch_of_which_only_a_part_is_known_is_never_recorded)
     world_free(w);
 }
 
-TEST(lost_disk, a_member_that_is_not_believed_and_cannot_end_what_it_runs_is_waited_for)
+TEST(lost_disk, member_with_a_rejected_report_is_waited_for)
 {
     struct world *w = a_world(1, 3);
     reports(w, 0, 5, 3);
@@ -93,7 +93,7 @@ TEST(lost_disk, a_member_that_is_not_believed_and_cannot_end_what_it_runs_is_wai
     world_free(w);
 }
 
-TEST(lost_disk, the_highest_epoch_counts_and_who_runs_an_older_one_is_stopped)
+TEST(lost_disk, highest_reported_epoch_wins_and_older_ones_are_stopped)
 {
     struct world *w = a_world(1, 3);
     reports(w, 2, 4, 3);
@@ -113,7 +113,7 @@ TEST(lost_disk, the_highest_epoch_counts_and_who_runs_an_older_one_is_stopped)
     world_free(w);
 }
 
-TEST(lost_disk, nodes_that_contradict_each_other_are_not_believed)
+TEST(lost_disk, contradicting_reports_are_rejected)
 {
     struct world *w = a_world(1, 3);
     reports(w, 0, 5, 2);
@@ -147,7 +147,7 @@ TEST(lost_disk, nodes_that_contradict_each_other_are_not_believed)
     world_free(w);
 }
 
-TEST(lost_disk, one_rank_has_one_node)
+TEST(lost_disk, second_report_of_a_rank_is_rejected)
 {
     struct world *w = a_world(1, 3);
     reports(w, 0, 5, 3);
@@ -169,7 +169,7 @@ TEST(lost_disk, one_rank_has_one_node)
     world_free(w);
 }
 
-TEST(lost_disk, all_that_ended_well_are_a_job_that_succeeded)
+TEST(lost_disk, reported_successes_of_all_end_the_job)
 {
     struct msg_exited well = {.epoch = 5};
     struct world *w = a_world(1, 2);
@@ -180,7 +180,7 @@ TEST(lost_disk, all_that_ended_well_are_a_job_that_succeeded)
     world_free(w);
 }
 
-TEST(lost_disk, a_reporter_that_leaves_does_not_count)
+TEST(lost_disk, report_of_a_leaving_node_does_not_count)
 {
     struct world *w = a_world(1, 3);
     reports(w, 0, 5, 3);

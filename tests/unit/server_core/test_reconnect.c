@@ -40,7 +40,7 @@ static void comes_back(struct world *w, uint32_t session, const char *node, uint
     w->join.highest_epoch = 0;
 }
 
-TEST(back, while_it_waits_for_its_restart_it_waits_on)
+TEST(reconnect, waiting_restart_continues_to_wait)
 {
     struct world *w = a_serving_job(); /* without a step: it pauses */
     crashes(w, 2, 1, 0);
@@ -55,7 +55,7 @@ TEST(back, while_it_waits_for_its_restart_it_waits_on)
     world_free(w);
 }
 
-TEST(back, with_a_place_that_was_given_up_it_stays_empty)
+TEST(reconnect, abandoned_slot_stays_empty)
 {
     struct world *w = a_serving_job();
     steps(w);
@@ -74,7 +74,7 @@ TEST(back, with_a_place_that_was_given_up_it_stays_empty)
     world_free(w);
 }
 
-TEST(back, with_a_restart_that_it_cannot_follow_its_place_is_empty)
+TEST(reconnect, impossible_restart_leaves_the_slot_empty)
 {
     struct world *w = a_serving_job();
     steps(w);
@@ -107,7 +107,7 @@ static struct world *an_evaluated_job(void)
     return w;
 }
 
-TEST(back, an_evaluator_that_had_no_start_gets_it_again)
+TEST(reconnect, evaluator_without_start_gets_it_again)
 {
     struct world *w = an_evaluated_job();
     cut(w, 3);
@@ -124,7 +124,7 @@ TEST(back, an_evaluator_that_had_no_start_gets_it_again)
     world_free(w);
 }
 
-TEST(back, an_evaluators_end_is_heard_once)
+TEST(reconnect, repeated_exit_of_an_evaluator_counts_once)
 {
     struct world *w = an_evaluated_job();
     cut(w, 3);
@@ -142,7 +142,7 @@ TEST(back, an_evaluators_end_is_heard_once)
     world_free(w);
 }
 
-TEST(back, another_process_is_not_the_evaluator_that_was)
+TEST(reconnect, new_process_does_not_inherit_the_evaluator)
 {
     struct world *w = an_evaluated_job();
     cut(w, 3);

@@ -67,7 +67,7 @@ static struct world *a_life(uint64_t fail_at, bool retries)
     return w;
 }
 
-TEST(door, the_same_events_give_the_same_actions)
+TEST(step, same_events_give_the_same_actions)
 {
     struct world *a = a_life(0, false);
     struct world *b = a_life(0, false);
@@ -84,7 +84,7 @@ TEST(door, the_same_events_give_the_same_actions)
     world_free(b);
 }
 
-TEST(door, each_allocation_that_fails_leaves_everything_as_it_was)
+TEST(step, failed_allocation_changes_nothing)
 {
     struct world *well = a_life(0, false);
     uint64_t asked = well->flaky.asked;
@@ -99,7 +99,7 @@ TEST(door, each_allocation_that_fails_leaves_everything_as_it_was)
     world_free(well);
 }
 
-TEST(door, a_core_that_cannot_be_made_leaves_nothing)
+TEST(step, failed_creation_leaks_nothing)
 {
     struct rdzv_config config = usual_config();
     for (uint64_t i = 1; i <= 2; i++) {
@@ -113,7 +113,7 @@ TEST(door, a_core_that_cannot_be_made_leaves_nothing)
     rdzv_free(NULL);
 }
 
-TEST(door, settings_out_of_range_are_refused)
+TEST(step, settings_out_of_range_are_refused)
 {
     struct flaky flaky = {0};
     struct tfe_mem mem = flaky_mem(&flaky);
@@ -157,7 +157,7 @@ static void refuses(struct world *w, uint32_t session, const struct tfe_msg *msg
     assert_int_equal(before.epoch, after.epoch);
 }
 
-TEST(door, a_session_out_of_range_is_refused)
+TEST(step, session_out_of_range_is_refused)
 {
     struct world *w = a_running_world(1, 1, 1);
     refuses(w, SESSIONS, &(struct tfe_msg){.type = MSG_RENEW}, TFE_EINVAL);
@@ -171,7 +171,7 @@ TEST(door, a_session_out_of_range_is_refused)
     world_free(w);
 }
 
-TEST(door, a_session_begins_with_a_join_of_one_node)
+TEST(step, first_message_of_a_session_must_be_join)
 {
     struct world *w = a_running_world(1, 1, 1);
     static const int types[] = {MSG_RENEW,  MSG_READY,   MSG_LISTENING,
@@ -189,7 +189,7 @@ TEST(door, a_session_begins_with_a_join_of_one_node)
     world_free(w);
 }
 
-TEST(door, what_only_servers_send_is_refused)
+TEST(step, message_of_a_server_is_refused)
 {
     struct world *w = a_running_world(1, 1, 1);
     static const int types[] = {
@@ -202,7 +202,7 @@ TEST(door, what_only_servers_send_is_refused)
     world_free(w);
 }
 
-TEST(door, a_join_with_absurd_values_is_refused)
+TEST(step, join_with_invalid_values_is_refused)
 {
     struct world *w = a_running_world(1, 4, 1);
     char label[TFE_ID_MAX + 2];
@@ -264,7 +264,7 @@ TEST(door, a_join_with_absurd_values_is_refused)
     world_free(w);
 }
 
-TEST(door, ready_exited_and_processes_with_absurd_values_are_refused)
+TEST(step, ready_exited_and_processes_with_invalid_values_are_refused)
 {
     struct world *w = a_running_world(1, 1, 1);
     exited(w, 0, 1, 1); /* PREPARING: a READY would count */
@@ -302,7 +302,7 @@ TEST(door, ready_exited_and_processes_with_absurd_values_are_refused)
 
 /* Whatever an agent says, and whenever: an answer or an error, never a trap, and a sound view after
  * it. */
-TEST(door, every_message_in_every_state_is_survived)
+TEST(step, any_message_in_any_state_is_handled)
 {
     for (uint64_t seed = 1; seed <= 150; seed++) {
         struct rng rng;
@@ -374,7 +374,7 @@ TEST(door, every_message_in_every_state_is_survived)
     }
 }
 
-TEST(door, time_that_goes_backwards_counts_as_none)
+TEST(step, backward_time_counts_as_no_time)
 {
     struct world *w = a_running_world(1, 2, 2);
     int64_t began = w->now;
@@ -392,7 +392,7 @@ TEST(door, time_that_goes_backwards_counts_as_none)
     world_free(w);
 }
 
-TEST(door, a_tick_too_early_changes_nothing)
+TEST(step, early_tick_changes_nothing)
 {
     struct world *w = a_running_world(1, 2, 1);
     forget(w);
@@ -403,7 +403,7 @@ TEST(door, a_tick_too_early_changes_nothing)
     world_free(w);
 }
 
-TEST(door, a_mass_expiry_is_worked_off_in_slices)
+TEST(step, mass_expiry_is_handled_in_batches)
 {
     enum { NODES = 2500 };
     struct rdzv_config config = usual_config();
@@ -434,7 +434,7 @@ TEST(door, a_mass_expiry_is_worked_off_in_slices)
     world_free(w);
 }
 
-TEST(door, a_server_full_of_jobs_says_so)
+TEST(step, join_beyond_the_job_limit_is_refused_with_the_reason)
 {
     struct rdzv_config config = usual_config();
     config.max_sessions = 10001;
@@ -453,7 +453,7 @@ TEST(door, a_server_full_of_jobs_says_so)
     world_free(w);
 }
 
-TEST(view, shows_nodes_with_rank_address_and_processes)
+TEST(view, status_contains_rank_address_and_processes)
 {
     struct world *w = a_running_world(1, 2, 2);
     join(w, 2, "c");

@@ -10,7 +10,7 @@ static void comes(struct world *w, uint32_t session, const char *node, bool dura
     ready(w, session, 1);
 }
 
-TEST(ps, is_on_a_machine_that_stays)
+TEST(ps, durable_machine_gets_the_ps)
 {
     struct world *w = a_served_job(2, 2);
     comes(w, 0, "a", false);
@@ -30,7 +30,7 @@ static void told(struct world *w, uint32_t session, struct msg_machine_info mach
     assert_int_equal(say(w, session, &msg), 0);
 }
 
-TEST(unfit, member_is_not_waited_for_by_a_switch)
+TEST(unfit, switch_does_not_wait_for_an_unfit_member)
 {
     struct world *w = a_running_world(1, 2, 2);
     exited(w, 1, 1, 1);
@@ -41,7 +41,7 @@ TEST(unfit, member_is_not_waited_for_by_a_switch)
     world_free(w);
 }
 
-TEST(unfit, member_that_trains_stays_one)
+TEST(unfit, training_member_that_becomes_unfit_stays_a_member)
 {
     struct world *w = a_running_world(1, 2, 2);
     told(w, 1, (struct msg_machine_info){.failed_check = "no disk"});
@@ -64,7 +64,7 @@ static void comes_on_spot(struct world *w, uint32_t session, const char *node, b
     ready(w, session, 1);
 }
 
-TEST(spot, is_no_matter_where_an_evaluator_is_the_only_role)
+TEST(spot, spot_is_ignored_if_the_evaluator_is_the_only_role)
 {
     struct world *w = a_world(2, 2);
     w->join.spec.evaluator = true;
@@ -76,7 +76,7 @@ TEST(spot, is_no_matter_where_an_evaluator_is_the_only_role)
     world_free(w);
 }
 
-TEST(spot, that_is_heard_late_stops_nobody_and_counts_in_the_next_epoch)
+TEST(spot, late_spot_report_counts_from_the_next_epoch)
 {
     struct world *w = a_serving_job(1, 2); /* a chief, b ps, c and d workers */
     told_spot(w, 0, true);
@@ -92,7 +92,7 @@ TEST(spot, that_is_heard_late_stops_nobody_and_counts_in_the_next_epoch)
     world_free(w);
 }
 
-TEST(spot, stands_where_its_agent_is_back_and_has_not_said_it_again)
+TEST(spot, spot_state_survives_a_reconnect)
 {
     struct world *w = a_served_job(1, 1);
     join(w, 0, "a");
@@ -107,7 +107,7 @@ TEST(spot, stands_where_its_agent_is_back_and_has_not_said_it_again)
     world_free(w);
 }
 
-TEST(evaluator, is_of_several_who_is_pinned_to_it)
+TEST(evaluator, pinned_node_is_preferred)
 {
     struct world *w = a_served_job(1, 1);
     w->join.spec.evaluator = true;
@@ -129,7 +129,7 @@ TEST(evaluator, is_of_several_who_is_pinned_to_it)
     world_free(w);
 }
 
-TEST(served, a_worker_that_cannot_be_missed_ends_the_epoch_when_it_starts_in_vain)
+TEST(served, failed_start_of_an_indispensable_worker_ends_the_epoch)
 {
     struct world *w = a_served_job(2, 2);
     w->join.spec.min_running = 2;
@@ -147,7 +147,7 @@ TEST(served, a_worker_that_cannot_be_missed_ends_the_epoch_when_it_starts_in_vai
     world_free(w);
 }
 
-TEST(spot, counts_where_a_chief_or_a_ps_is_all_there_is)
+TEST(spot, spot_counts_with_only_a_chief_or_ps)
 {
     for (uint32_t n_ps = 0; n_ps <= 1; n_ps++) {
         struct world *w = a_served_job(1, 1);

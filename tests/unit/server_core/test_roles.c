@@ -6,7 +6,7 @@
 
 /* --- who sits where --------------------------------------------------------------------------- */
 
-TEST(roles, a_table_lists_nobody_who_is_not_there)
+TEST(roles, table_lists_only_connected_nodes)
 {
     struct world *w = a_served_job(1, 2);
     join(w, 0, "a");
@@ -22,7 +22,7 @@ TEST(roles, a_table_lists_nobody_who_is_not_there)
     world_free(w);
 }
 
-TEST(roles, who_only_evaluates_works_nowhere)
+TEST(roles, node_pinned_to_evaluator_is_no_worker)
 {
     struct world *w = a_served_job(1, 2);
     w->join.spec.evaluator = true;
@@ -43,7 +43,7 @@ TEST(roles, who_only_evaluates_works_nowhere)
     world_free(w);
 }
 
-TEST(roles, two_pinned_chiefs_are_one_and_a_spare)
+TEST(roles, second_pinned_chief_is_a_spare)
 {
     struct world *w = a_served_job(1, 2);
     w->join.has_role = true;
@@ -66,7 +66,7 @@ TEST(roles, two_pinned_chiefs_are_one_and_a_spare)
     world_free(w);
 }
 
-TEST(roles, agents_that_want_other_roles_are_told_both)
+TEST(roles, agent_with_other_roles_is_refused_with_both)
 {
     struct world *w = a_served_job(1, 1);
     come(w, 1);
@@ -84,7 +84,7 @@ TEST(roles, agents_that_want_other_roles_are_told_both)
 
 /* --- ps and chief ----------------------------------------------------------------------------- */
 
-TEST(served, a_job_that_wants_no_ps_any_more_can_be_stopped_before_its_next_epoch)
+TEST(served, job_resized_to_no_ps_can_be_cancelled_before_its_next_epoch)
 {
     struct disk disk;
     struct world *w = a_served_job(1, 1);
@@ -106,7 +106,7 @@ TEST(served, a_job_that_wants_no_ps_any_more_can_be_stopped_before_its_next_epoc
 }
 
 /* Its agent goes on renewing while it cannot end its trainer, and its fence moved on with that. */
-TEST(served, a_worker_that_does_not_end_holds_no_chief_up)
+TEST(served, hanging_worker_does_not_delay_the_chief)
 {
     struct world *w = a_serving_job(1, 2);
     cut(w, 0);
@@ -123,7 +123,7 @@ TEST(served, a_worker_that_does_not_end_holds_no_chief_up)
     world_free(w);
 }
 
-TEST(served, a_chief_that_saves_has_its_ps_until_it_has_ended)
+TEST(served, ps_run_until_the_saving_chief_has_ended)
 {
     struct world *w = a_serving_job(1, 3);
     drain(w, "b"); /* the ps */
@@ -137,7 +137,7 @@ TEST(served, a_chief_that_saves_has_its_ps_until_it_has_ended)
 }
 
 /* It was told at once, and the chief lost the variables that it was saving. */
-TEST(served, a_ps_that_is_back_while_the_chief_saves_serves_on)
+TEST(served, reconnected_ps_continues_while_the_chief_saves)
 {
     struct world *w = a_serving_job(1, 2);
     drain(w, "a");
@@ -154,7 +154,7 @@ TEST(served, a_ps_that_is_back_while_the_chief_saves_serves_on)
 
 /* It was told to stop at once, and its agent ended it in the middle of what it saved; its ps had
  * been told when its connection broke. */
-TEST(served, a_chief_whose_connection_breaks_while_it_saves_goes_on_saving)
+TEST(served, chief_that_loses_its_connection_continues_to_save)
 {
     struct world *w = a_serving_job(1, 2);
     drain(w, "b");
@@ -171,7 +171,7 @@ TEST(served, a_chief_whose_connection_breaks_while_it_saves_goes_on_saving)
     world_free(w);
 }
 
-TEST(served, a_server_that_comes_back_adopts_an_epoch_with_an_empty_place)
+TEST(served, restarted_server_adopts_an_epoch_with_an_empty_slot)
 {
     struct disk disk = {0};
     struct world *w = a_served_job(1, 2);
@@ -223,7 +223,7 @@ static void reports(struct world *w, uint32_t session, uint32_t rank,
 }
 
 /* It had followed RESTART 1 of the last server, and took that of the next one for the same. */
-TEST(served, a_worker_starts_again_above_what_it_has_followed_before_the_disk_was_lost)
+TEST(served, restart_number_exceeds_those_before_the_lost_database)
 {
     struct msg_exited ended = {.epoch = 5, .code = 1, .restart = 1, .tail = ""};
     struct world *w = a_served_job(1, 2);
@@ -241,7 +241,7 @@ TEST(served, a_worker_starts_again_above_what_it_has_followed_before_the_disk_wa
 /* --- the evaluator ---------------------------------------------------------------------------- */
 
 /* It was taken for a spare, and the epoch ended for it: the next one had as many workers. */
-TEST(evaluator, that_is_about_to_begin_is_no_reason_to_grow)
+TEST(evaluator, starting_evaluator_causes_no_growth)
 {
     struct world *w = a_served_job(1, 2);
     w->join.spec.evaluator = true;
@@ -263,7 +263,7 @@ TEST(evaluator, that_is_about_to_begin_is_no_reason_to_grow)
 }
 
 /* One was kept back for it in each epoch, and planned in again. */
-TEST(evaluator, that_has_ended_well_keeps_no_spare_from_working)
+TEST(evaluator, finished_evaluator_does_not_reserve_a_spare)
 {
     struct world *w = a_served_job(1, 2);
     w->join.spec.evaluator = true;
@@ -286,7 +286,7 @@ TEST(evaluator, that_has_ended_well_keeps_no_spare_from_working)
 }
 
 /* Each took a number, and all spares were asked again for the next one. */
-TEST(evaluator, whose_node_cannot_follow_takes_one_number_a_second)
+TEST(evaluator, failing_evaluator_uses_one_number_per_second)
 {
     struct world *w = an_evaluated_job();
     w->join.highest_epoch = 1;
@@ -298,7 +298,7 @@ TEST(evaluator, whose_node_cannot_follow_takes_one_number_a_second)
     world_free(w);
 }
 
-TEST(evaluator, has_the_exit_grace_after_the_chief)
+TEST(evaluator, exit_grace_follows_the_success_of_the_chief)
 {
     struct world *w = an_evaluated_job();
     exited(w, 0, 1, 0);
@@ -311,7 +311,7 @@ TEST(evaluator, has_the_exit_grace_after_the_chief)
     world_free(w);
 }
 
-TEST(evaluator, that_runs_is_found_again_by_a_later_server)
+TEST(evaluator, restarted_server_adopts_the_running_evaluator)
 {
     struct disk disk = {0};
     struct world *w = a_served_job(1, 1);

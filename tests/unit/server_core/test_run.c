@@ -50,7 +50,7 @@ static struct world *a_rolled_back_world(void)
 
 /* They were told that it is over, and who opened another run trained beside those that were not
  * heard of. */
-TEST(run, that_an_older_disk_does_not_know_goes_on_with_those_who_are_in_it)
+TEST(run, run_unknown_to_an_older_database_is_continued_by_its_members)
 {
     struct world *w = a_rolled_back_world();
     runs_in(w, 0, "b", 1);
@@ -70,7 +70,7 @@ TEST(run, that_an_older_disk_does_not_know_goes_on_with_those_who_are_in_it)
     world_free(w);
 }
 
-TEST(run, that_nobody_can_have_come_to_does_not_go_on)
+TEST(run, impossible_later_run_is_not_continued)
 {
     struct world *w = a_rolled_back_world();
     runs_in(w, 0, "b", MSG_RUN_MAX);
@@ -78,7 +78,7 @@ TEST(run, that_nobody_can_have_come_to_does_not_go_on)
     world_free(w);
 }
 
-TEST(run_key, another_run_can_begin_only_when_the_present_one_has_ended)
+TEST(run_key, next_run_starts_only_after_the_end_of_the_present_one)
 {
     struct world *w = a_world(1, 2);
     a_run(w, "k1", "a", 1);
@@ -98,7 +98,7 @@ TEST(run_key, another_run_can_begin_only_when_the_present_one_has_ended)
     world_free(w);
 }
 
-TEST(run_key, is_known_to_a_restarted_server)
+TEST(run_key, restarted_server_knows_the_run_key)
 {
     struct disk disk;
     struct world *w = a_world(1, 1);
@@ -141,7 +141,7 @@ TEST(run_key, is_known_to_a_restarted_server)
     world_free(w);
 }
 
-TEST(run_key, only_so_many_are_remembered)
+TEST(run_key, number_of_remembered_runs_is_limited)
 {
     struct world *w = a_world(1, 1);
     char key[16];

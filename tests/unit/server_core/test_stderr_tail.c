@@ -59,7 +59,7 @@ TEST(stderr_tail, error_of_a_graph_names_the_fault)
                 "train.py:6", "[[{{node add}}]] [Op:f]");
 }
 
-TEST(stderr_tail, log_lines_of_tensorflow_are_no_words)
+TEST(stderr_tail, tensorflow_log_lines_are_skipped)
 {
     char text[200];
     struct text out;

@@ -1,7 +1,7 @@
 /* tests/unit/server_core/test_suspect.c: what other nodes find out about a suspect's trainers. */
 #include "tests/unit/server_core/probe_fixture.h"
 
-TEST(suspect, refused_to_those_who_know_it_is_dead_and_the_switch_is_at_once)
+TEST(suspect, refused_probes_of_verifiers_prove_death_and_switch_at_once)
 {
     struct world *w = a_reached_world(1, 3, 3);
     uint64_t asked = w->flaky.asked;
@@ -25,7 +25,7 @@ TEST(suspect, refused_to_those_who_know_it_is_dead_and_the_switch_is_at_once)
     world_free(w);
 }
 
-TEST(suspect, one_contradiction_is_enough)
+TEST(suspect, one_contradicting_probe_prevents_the_proof)
 {
     static const enum tfe_probe_result results[] = {PROBE_ACCEPTED, PROBE_NO_ANSWER,
                                                     PROBE_ANSWERED_OTHER, PROBE_ANSWERED_OURS};
@@ -42,7 +42,7 @@ TEST(suspect, one_contradiction_is_enough)
     }
 }
 
-TEST(suspect, a_prober_that_is_silent_does_not_contradict)
+TEST(suspect, silent_prober_does_not_contradict)
 {
     struct world *w = a_reached_world(1, 3, 3);
     cut(w, 1);
@@ -54,7 +54,7 @@ TEST(suspect, a_prober_that_is_silent_does_not_contradict)
     world_free(w);
 }
 
-TEST(suspect, many_at_once_are_bounded_and_found)
+TEST(suspect, many_suspects_are_probed_within_the_limit)
 {
     struct world *w = a_reached_world(1, 8, 8);
     for (uint32_t s = 1; s < 8; s++) {

@@ -64,7 +64,7 @@ static void ready_at(struct world *w, const char *host)
 }
 
 /* Whatever the length of the one that was said before. */
-TEST(table, hosts_of_any_length_are_told_as_they_were_said_last)
+TEST(table, hosts_of_any_length_are_sent_as_last_reported)
 {
     char longest[TFE_HOST_MAX + 1];
     const char *const hosts[] = {"a", "a-host.of-48-characters-and-not-one-more.example",
@@ -85,7 +85,7 @@ TEST(table, hosts_of_any_length_are_told_as_they_were_said_last)
     }
 }
 
-TEST(table, the_changes_go_to_who_holds_the_last_table_but_one)
+TEST(table, holder_of_the_second_last_table_gets_changes)
 {
     uint64_t held = digest_of_table(6, 1, abcdef, first_six);
     struct world *w = a_world_in_epoch_3(held, 0x3f & ~(1u << 4));
@@ -146,7 +146,7 @@ static struct world *a_world_in_epoch_2_on_pairs(uint64_t *ret_first)
     return w;
 }
 
-TEST(table, who_missed_the_last_one_is_told_the_changes_since_the_one_before)
+TEST(table, node_without_the_last_table_gets_changes_since_the_one_before)
 {
     uint64_t first;
     struct world *w = a_world_in_epoch_2_on_pairs(&first);
@@ -170,7 +170,7 @@ TEST(table, who_missed_the_last_one_is_told_the_changes_since_the_one_before)
     world_free(w);
 }
 
-TEST(table, who_says_that_its_table_did_not_match_gets_the_whole_one)
+TEST(table, node_with_a_mismatch_gets_the_whole_table)
 {
     uint64_t held = digest_of_table(6, 1, abcdef, first_six);
     struct world *w = a_world_in_epoch_3(held, 0x3f);

@@ -23,7 +23,7 @@ static int ready_with(struct world *w, uint32_t session, uint64_t epoch, const c
     return say(w, session, &msg);
 }
 
-TEST(version, of_the_later_node_is_refused_and_both_are_named)
+TEST(version, different_version_is_refused_with_both_named)
 {
     struct world *w = a_world(1, 3);
     join_with(w, 0, "a", "2.21.0");
@@ -42,7 +42,7 @@ TEST(version, of_the_later_node_is_refused_and_both_are_named)
     world_free(w);
 }
 
-TEST(version, may_be_another_one_once_nobody_has_the_first)
+TEST(version, other_version_is_accepted_once_no_node_has_the_first)
 {
     struct world *w = a_world(1, 3);
     join_with(w, 0, "a", "2.21.0");
@@ -58,7 +58,7 @@ TEST(version, may_be_another_one_once_nobody_has_the_first)
     world_free(w);
 }
 
-TEST(version, of_members_counts_though_a_newcomer_was_here_before_them)
+TEST(version, version_of_members_precedes_that_of_an_earlier_newcomer)
 {
     struct disk disk;
     struct world *w = a_world(1, 4);

@@ -3,7 +3,7 @@
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
 
-TEST(view, says_who_is_on_a_session_and_which_place_it_has)
+TEST(view, session_shows_its_node_and_slot)
 {
     struct world *w = a_running_world(1, 2, 2);
     struct rdzv_node place;
@@ -42,7 +42,7 @@ static void assert_state(struct world *w, enum tfe_job_state state, int64_t sinc
     assert_int_equal(row.since.ms, since_ms);
 }
 
-TEST(view, job_state_is_known_with_its_time)
+TEST(view, job_state_has_its_time)
 {
     struct world *w = a_world(2, 3);
     w->wall = 1000;
@@ -67,7 +67,7 @@ TEST(view, job_state_is_known_with_its_time)
     world_free(w);
 }
 
-TEST(view, lists_the_jobs_that_were_set_aside_among_the_others_by_name)
+TEST(view, set_aside_jobs_are_listed_by_name)
 {
     struct world *w = a_running_world(1, 1, 1);
     assert_int_equal(rdzv_set_aside(w->r, "no name!"), TFE_EINVAL);
@@ -91,7 +91,7 @@ TEST(view, lists_the_jobs_that_were_set_aside_among_the_others_by_name)
     world_free(w);
 }
 
-TEST(view, says_since_when_a_running_job_waits_to_grow)
+TEST(view, wait_for_growth_has_its_start_time)
 {
     struct world *w = an_adopted_world(2);
     join(w, 1, "b");
@@ -101,7 +101,7 @@ TEST(view, says_since_when_a_running_job_waits_to_grow)
     world_free(w);
 }
 
-TEST(view, adds_up_the_memory_that_a_jobs_agents_have_given)
+TEST(view, memory_of_a_job_is_the_sum_of_its_agents)
 {
     struct world *w = a_world(2, 3);
     for (unsigned i = 0; i < 3; i++) {
@@ -127,7 +127,7 @@ TEST(view, adds_up_the_memory_that_a_jobs_agents_have_given)
     world_free(w);
 }
 
-TEST(view, counts_nodes_that_train_outside_their_cluster)
+TEST(view, nodes_outside_their_cluster_are_counted)
 {
     struct world *w = a_running_world(1, 2, 2);
     for (int i = 0; i < 2; i++) {
@@ -140,7 +140,7 @@ TEST(view, counts_nodes_that_train_outside_their_cluster)
     world_free(w);
 }
 
-TEST(view, says_when_the_server_was_late)
+TEST(view, server_lateness_is_reported)
 {
     struct world *w = a_running_world(1, 2, 2);
     assert_int_equal(rdzv_view_late(w->r).ms, 0);
@@ -150,7 +150,7 @@ TEST(view, says_when_the_server_was_late)
     world_free(w);
 }
 
-TEST(view, finds_no_node_of_a_job_that_is_not_the_askers)
+TEST(view, node_of_a_job_outside_the_scope_is_not_found)
 {
     struct world *w = a_running_world(1, 1, 1);
     const struct principal others = {.role = PRINCIPAL_ADMIN, .scope = "k*"};

@@ -38,7 +38,7 @@ static void assert_waits(struct world *w, uint32_t session, const char *expected
     assert_string_equal(news(w, session, &ms), expected);
 }
 
-TEST(wait, for_nodes_counts_those_that_are_missing_and_changes_as_they_come)
+TEST(wait, missing_nodes_are_counted_and_updated)
 {
     struct world *w = a_world(3, 4);
     join(w, 0, "a");
@@ -55,7 +55,7 @@ TEST(wait, for_nodes_counts_those_that_are_missing_and_changes_as_they_come)
     world_free(w);
 }
 
-TEST(wait, for_a_slot_is_reported_to_nodes_without_one)
+TEST(wait, wait_for_a_slot_is_sent_to_nodes_without_one)
 {
     struct world *w = a_running_world(1, 2, 2);
     assert_no_news(w, 0);
@@ -68,7 +68,7 @@ TEST(wait, for_a_slot_is_reported_to_nodes_without_one)
     world_free(w);
 }
 
-TEST(wait, that_is_over_is_sent_once)
+TEST(wait, end_of_a_wait_is_sent_once)
 {
     struct world *w = a_running_world(1, 2, 2);
     join(w, 2, "c");
@@ -81,7 +81,7 @@ TEST(wait, that_is_over_is_sent_once)
     world_free(w);
 }
 
-TEST(wait, is_sent_anew_after_another_join)
+TEST(wait, reason_is_sent_again_after_another_join)
 {
     struct world *w = a_world(2, 2);
     join(w, 0, "a");
@@ -94,7 +94,7 @@ TEST(wait, is_sent_anew_after_another_join)
     world_free(w);
 }
 
-TEST(wait, until_a_fence_has_the_time_that_is_left)
+TEST(wait, wait_for_a_fence_has_the_remaining_time)
 {
     struct world *w = a_running_world(1, 1, 1);
     uint32_t first, second;

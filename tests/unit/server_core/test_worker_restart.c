@@ -5,7 +5,7 @@
 #include "tests/unit/server_core/served_fixture.h"
 
 /* Stopped for the first of two machines that it lacks, it would have stood still for the other. */
-TEST(place, is_filled_only_once_there_are_nodes_enough_for_an_epoch)
+TEST(slot, empty_slot_is_filled_only_with_nodes_for_an_epoch)
 {
     struct world *w = a_serving_job(3, 3);
     cut(w, 2);
@@ -33,7 +33,7 @@ TEST(place, is_filled_only_once_there_are_nodes_enough_for_an_epoch)
 }
 
 /* The first was drained at its time, and then the other: nobody had saved. */
-TEST(place, of_the_last_that_stays_is_not_drained_beside_others_that_are_to_be)
+TEST(slot, last_remaining_worker_is_not_drained_with_the_others)
 {
     struct world *w = a_serving_job(2, 2);
     noticed(w, 2, NOTICE_PREEMPT, 60000);
@@ -44,7 +44,7 @@ TEST(place, of_the_last_that_stays_is_not_drained_beside_others_that_are_to_be)
     world_free(w);
 }
 
-TEST(place, that_is_lost_is_filled_before_a_spare_evaluates)
+TEST(slot, lost_slot_is_filled_before_the_evaluator)
 {
     struct world *w = a_served_job(2, 2);
     w->join.spec.evaluator = true;
@@ -63,7 +63,7 @@ TEST(place, that_is_lost_is_filled_before_a_spare_evaluates)
     world_free(w);
 }
 
-TEST(place, hears_again_of_a_restart_that_was_lost_with_its_connection)
+TEST(slot, lost_restart_is_sent_again)
 {
     struct world *w = a_serving_job(1, 2);
     crashes(w, 2, 0);
@@ -83,7 +83,7 @@ TEST(place, hears_again_of_a_restart_that_was_lost_with_its_connection)
     world_free(w);
 }
 
-TEST(place, of_a_process_that_another_has_replaced_is_nobodys)
+TEST(slot, slot_of_a_replaced_process_is_empty)
 {
     struct world *w = a_serving_job(1, 2);
     cut(w, 2);
@@ -97,7 +97,7 @@ TEST(place, of_a_process_that_another_has_replaced_is_nobodys)
 }
 
 /* It stayed empty, with a node there that could have worked. */
-TEST(place, of_a_process_that_another_has_replaced_is_that_ones_from_the_next_checkpoint_on)
+TEST(slot, replacing_process_gets_the_slot_at_the_next_checkpoint)
 {
     struct world *w = a_serving_job(1, 2);
     w->join.pid = 5;
@@ -118,7 +118,7 @@ TEST(place, of_a_process_that_another_has_replaced_is_that_ones_from_the_next_ch
 
 /* The first process's place waited for its restart: the other one was told it, could follow neither
  * that nor a START, and the epoch was over. */
-TEST(place, that_waits_is_not_started_again_in_a_process_that_has_replaced_its_own)
+TEST(slot, waiting_restart_is_not_sent_to_a_replacing_process)
 {
     struct world *w = a_serving_job(1, 2);
     exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143});
@@ -134,7 +134,7 @@ TEST(place, that_waits_is_not_started_again_in_a_process_that_has_replaced_its_o
     world_free(w);
 }
 
-TEST(place, that_waits_on_a_machine_that_is_proven_dead_is_lost)
+TEST(slot, waiting_slot_of_a_dead_machine_is_lost)
 {
     struct world *w = a_served_job(1, 1);
     for (uint32_t i = 0; i < 3; i++) {
@@ -156,7 +156,7 @@ TEST(place, that_waits_on_a_machine_that_is_proven_dead_is_lost)
 }
 
 /* Always alone starts it again: for ever, and ever later. */
-TEST(place, whose_worker_always_starts_again_waits_longer_each_time)
+TEST(slot, repeated_restarts_wait_longer_each_time)
 {
     static const int64_t pauses[] = {0, 1000, 2000, 4000, 8000, 16000};
     struct world *w = a_served_job(1, 2);
@@ -182,7 +182,7 @@ TEST(place, whose_worker_always_starts_again_waits_longer_each_time)
 
 /* A worker with its share of the data was started three times, and then all of the job, for
  * ever. */
-TEST(place, whose_worker_ends_well_is_done_and_the_chief_goes_on)
+TEST(slot, success_of_a_worker_completes_its_slot)
 {
     static const enum tfe_restart_policy policies[] = {RESTART_ON_FAILURE, RESTART_NEVER,
                                                        RESTART_EXIT_CODE};
@@ -207,7 +207,7 @@ TEST(place, whose_worker_ends_well_is_done_and_the_chief_goes_on)
     }
 }
 
-TEST(place, that_is_done_is_so_before_the_chief_has_begun_and_where_no_other_is_left)
+TEST(slot, slot_completes_before_the_chief_and_as_the_last_worker)
 {
     struct world *w = a_served_job(2, 2);
     come(w, 4);
@@ -223,7 +223,7 @@ TEST(place, that_is_done_is_so_before_the_chief_has_begun_and_where_no_other_is_
 }
 
 /* The other one's share was missing, with a place that was taken for an empty one. */
-TEST(place, that_is_done_keeps_no_other_one_from_starting_again)
+TEST(slot, completed_slot_does_not_prevent_restarts_of_others)
 {
     struct world *w = a_serving_job(1, 2);
     exited_as(w, 2, (struct msg_exited){.epoch = 1});
@@ -232,7 +232,7 @@ TEST(place, that_is_done_keeps_no_other_one_from_starting_again)
     world_free(w);
 }
 
-TEST(place, that_is_done_is_so_on_a_new_connection_and_no_spare_comes_in)
+TEST(slot, completed_slot_survives_reconnect_and_gets_no_spare)
 {
     struct world *w = a_serving_job(1, 2);
     exited_as(w, 2, (struct msg_exited){.epoch = 1});
@@ -257,7 +257,7 @@ TEST(place, that_is_done_is_so_on_a_new_connection_and_no_spare_comes_in)
     world_free(w);
 }
 
-TEST(place, that_is_done_counts_as_one_that_works_where_another_is_lost)
+TEST(slot, completed_slot_counts_as_working_when_another_is_lost)
 {
     struct world *w = a_serving_job(1, 2);
     exited_as(w, 2, (struct msg_exited){.epoch = 1});
@@ -269,7 +269,7 @@ TEST(place, that_is_done_counts_as_one_that_works_where_another_is_lost)
 }
 
 /* A chief that is lost takes all of them into the next epoch, from the last checkpoint. */
-TEST(place, that_is_done_begins_again_in_the_next_epoch)
+TEST(slot, completed_slot_starts_again_in_the_next_epoch)
 {
     struct world *w = a_serving_job(2, 2);
     exited_as(w, 2, (struct msg_exited){.epoch = 1});
@@ -283,7 +283,7 @@ TEST(place, that_is_done_begins_again_in_the_next_epoch)
 }
 
 /* The steps that the others made since were taken for its own when it came back. */
-TEST(place, that_was_started_in_vain_is_so_on_a_new_connection_too)
+TEST(slot, failed_restarts_count_across_reconnects)
 {
     struct world *w = a_served_job(1, 2);
     w->join.spec.max_restarts = 100;
@@ -310,7 +310,7 @@ TEST(place, that_was_started_in_vain_is_so_on_a_new_connection_too)
 
 /* The STOP was lost with its connection, and nobody told it again: an operator's drain never came
  * to its end. */
-TEST(place, whose_drain_was_lost_with_its_connection_is_told_again)
+TEST(slot, lost_drain_is_sent_again)
 {
     struct world *w = a_serving_job(1, 2);
     drain(w, "c");
@@ -326,7 +326,7 @@ TEST(place, whose_drain_was_lost_with_its_connection_is_told_again)
 }
 
 /* It was started again on a machine that goes away, and nothing drained it then. */
-TEST(place, that_waits_for_its_restart_on_a_machine_that_goes_stays_empty)
+TEST(slot, waiting_slot_of_a_leaving_machine_stays_empty)
 {
     struct world *w = a_served_job(1, 2);
     come(w, 4);
@@ -343,7 +343,7 @@ TEST(place, that_waits_for_its_restart_on_a_machine_that_goes_stays_empty)
 }
 
 /* Let go at once, it left the job with fewer than --min-running. */
-TEST(place, that_cannot_be_missed_is_not_let_go_while_it_waits_for_its_restart)
+TEST(slot, indispensable_waiting_slot_is_not_released)
 {
     struct world *w = a_served_job(2, 2);
     w->join.spec.min_running = 2;
@@ -359,7 +359,7 @@ TEST(place, that_cannot_be_missed_is_not_let_go_while_it_waits_for_its_restart)
 }
 
 /* The job began anew for it without end. */
-TEST(place, that_may_have_to_go_is_not_left_for_a_spare_that_cannot_have_it)
+TEST(slot, hinted_slot_is_kept_if_the_spare_cannot_fill_it)
 {
     struct world *w = a_served_job(2, 2);
     w->join.spec.evaluator = true;
@@ -387,7 +387,7 @@ TEST(place, that_may_have_to_go_is_not_left_for_a_spare_that_cannot_have_it)
     world_free(w);
 }
 
-TEST(place, that_may_have_to_go_is_left_where_a_spare_makes_room_elsewhere)
+TEST(slot, hinted_slot_is_left_if_a_spare_frees_another_node)
 {
     struct world *w = a_served_job(2, 2);
     come(w, 4);
