@@ -66,7 +66,7 @@ static _Noreturn void serve(int fd, const struct web_settings *settings,
 int token_reader_new(const struct web_settings *settings, const struct privileges *rights,
                      struct token_reader **ret, struct tfe_reason *reason)
 {
-    const struct timeval patience = {.tv_sec = ANSWER_S};
+    const struct timeval timeout = {.tv_sec = ANSWER_S};
     struct token_reader *reader = calloc(1, sizeof(*reader));
     int ends[2];
     if (!reader || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -81,7 +81,7 @@ int token_reader_new(const struct web_settings *settings, const struct privilege
     }
     (void)close(ends[1]);
     reader->fd = ends[0];
-    if (pid < 0 || setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0) {
+    if (pid < 0 || setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) != 0) {
         reason_errno(reason, "start the process that reads the token");
         token_reader_free(reader);
         return TFE_ESYS;

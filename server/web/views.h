@@ -60,12 +60,12 @@ void view_leave(struct view *view);
 /* Makes a request of a view take turns with those of other source addresses and of the other kind:
  * the server answers 20 per second of one connection. */
 enum view_request { VIEW_CALL = 1, VIEW_TOPIC = 2 };
-static inline void view_set_owner(struct client_request *ask, enum view_request kind,
+static inline void view_set_owner(struct client_request *request, enum view_request kind,
                                   const uint8_t source[HTTP_SOURCE_BYTES])
 {
-    _Static_assert(sizeof(ask->owner) == HTTP_SOURCE_BYTES + 1, "");
-    memcpy(ask->owner, source, HTTP_SOURCE_BYTES);
-    ask->owner[HTTP_SOURCE_BYTES] = (uint8_t)kind;
+    _Static_assert(sizeof(request->owner) == HTTP_SOURCE_BYTES + 1, "");
+    memcpy(request->owner, source, HTTP_SOURCE_BYTES);
+    request->owner[HTTP_SOURCE_BYTES] = (uint8_t)kind;
 }
 
 /* The server has rejected the token: ends streams and logins of the view. If the view is tfe-web's
