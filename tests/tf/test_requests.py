@@ -126,7 +126,7 @@ class Cluster:
 
     def kept(self, number):
         """Returns the step that all ranks keep in memory for this request, and at which they wait."""
-        steps = {self.said(rank, "kept", "answers", number)["step"] for rank in range(self.world)}
+        steps = {self.said(rank, "snapshot", "answers", number)["step"] for rank in range(self.world)}
         assert len(steps) == 1 and set(self.last_steps().values()) == steps
         return steps.pop()
 
@@ -214,7 +214,7 @@ def test_where_memory_is_enough_nothing_is_written_to_the_disk(fleet, make_clust
     second.lend()
     second.train(20)
     assert second.stop(in_memory=True) == [143, 143]
-    steps = {second.said(rank, "kept", "step", last)["step"] for rank, last in second.last_steps().items()}
+    steps = {second.said(rank, "snapshot", "step", last)["step"] for rank, last in second.last_steps().items()}
     assert len(steps) == 1
     assert checkpoints(fleet) == []
 
