@@ -187,7 +187,7 @@ class State:
         self._take()
         if self._buffers:
             self._buffers.write(_position.epoch(), step, parts)
-            here.kept(step)
+            here.snapshot(step)
             self._pace.took(time.monotonic() - began)
 
 
