@@ -206,7 +206,7 @@ def test_memory_comes_as_a_descriptor_that_no_child_inherits(script, peer):
 
 
 def test_a_snapshot_that_is_whole_is_told(script, peer):
-    _channel.channel().kept(12)
+    _channel.channel().snapshot(12)
     assert peer.take() == {"type": "snapshot", "epoch": 7, "rank": 1, "step": 12, "answers": 0}
 
 
