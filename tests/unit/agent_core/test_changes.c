@@ -53,7 +53,7 @@ static void start_3(struct bench *b, uint32_t world, const struct msg_row *rows)
                                           .table_digest = table_digest(rows, world)}});
 }
 
-TEST_IN(changes, are_made_to_the_table_that_ready_named)
+TEST_IN(changes, changes_apply_to_the_table_named_in_ready)
 {
     uint64_t held;
     struct bench *b = a_bench_with_tables(&held);
@@ -68,7 +68,7 @@ TEST_IN(changes, are_made_to_the_table_that_ready_named)
                   "new:7001\n");
 }
 
-TEST_IN(changes, of_a_table_that_is_not_here_are_refused)
+TEST_IN(changes, changes_to_a_missing_table_are_refused)
 {
     uint64_t held;
     struct bench *b = a_bench_with_tables(&held);
@@ -82,7 +82,7 @@ TEST_IN(changes, of_a_table_that_is_not_here_are_refused)
     assert_int_equal(hears_changes(b, held, 2, &row, 1), 0);
 }
 
-TEST_IN(changes, that_make_another_table_than_start_names_bring_a_ready_without_digest)
+TEST_IN(changes, digest_mismatch_with_start_sends_ready_without_digest)
 {
     uint64_t held;
     struct bench *b = a_bench_with_tables(&held);
@@ -95,7 +95,7 @@ TEST_IN(changes, that_make_another_table_than_start_names_bring_a_ready_without_
     assert_int_equal(b->ready_digest, 0);
 }
 
-TEST_IN(changes, told_again_of_the_table_that_has_begun_are_passed_over)
+TEST_IN(changes, repeated_changes_of_the_running_table_are_ignored)
 {
     uint64_t held;
     struct bench *b = a_bench_with_tables(&held);

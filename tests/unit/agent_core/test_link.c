@@ -3,7 +3,7 @@
 #include "agent/core/link.h"
 #include "tests/unit/agent_core/bench.h"
 
-TEST_IN(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69)
+TEST_IN(connect, unreachable_server_is_reported_every_10_s_and_exits_69)
 {
     struct bench *b = bench_new(1, 1);
     b->config.join_timeout_ms = 35000;
@@ -28,7 +28,7 @@ TEST_IN(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_
     assert_int_equal(act(b, (struct agent_event){.type = AGENT_TICK}), TFE_ESTATE);
 }
 
-TEST_IN(connect, a_try_that_never_ends_does_not_outlast_the_join_timeout)
+TEST_IN(connect, hanging_attempt_ends_at_the_join_timeout)
 {
     struct bench *b = a_bench();
     pass(b, 600000);
@@ -36,7 +36,7 @@ TEST_IN(connect, a_try_that_never_ends_does_not_outlast_the_join_timeout)
     assert_int_equal(times_seen(b, "~connecting"), 59);
 }
 
-TEST_IN(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_apart)
+TEST_IN(connect, rejected_token_is_final_after_three_attempts)
 {
     struct bench *b = a_bench();
     for (int i = 0; i < 2; i++) {
@@ -50,7 +50,7 @@ TEST_IN(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_a
     assert_saw(b, "EXIT 77 the server does not accept this token");
 }
 
-TEST_IN(connect, a_token_that_worked_before_is_not_given_up)
+TEST_IN(connect, token_that_worked_before_is_retried)
 {
     struct bench *b = a_joined_bench(1);
     lost(b, AGENT_LINK_LOST);
@@ -62,7 +62,7 @@ TEST_IN(connect, a_token_that_worked_before_is_not_given_up)
     assert_false(b->over);
 }
 
-TEST_IN(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_last)
+TEST_IN(connect, reconnect_waits_within_the_last_spread)
 {
     int64_t longest = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -89,7 +89,7 @@ TEST_IN(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_
     assert_in_range(longest, 1900, 2000);
 }
 
-TEST_IN(join, and_ready_tell_tensorflows_version_as_soon_as_a_standby_has_imported_it)
+TEST_IN(join, join_and_ready_contain_the_version_once_a_standby_has_imported)
 {
     struct bench *b = bench_new(1, 1);
     b->config.fixed_ports = true;
@@ -133,7 +133,7 @@ static struct bench *a_bench_at_commit(bool follows)
     return b;
 }
 
-TEST_IN(commit, of_the_job_is_checked_out_once_and_joined_with)
+TEST_IN(commit, commit_of_the_job_is_checked_out_once_before_join)
 {
     struct bench *b = a_bench_at_commit(true);
     hears(b, other_commit(0xa));
@@ -154,7 +154,7 @@ TEST_IN(commit, of_the_job_is_checked_out_once_and_joined_with)
     assert_saw(b, "HOLD 1");
 }
 
-TEST_IN(commit, that_cannot_be_checked_out_ends_the_agent)
+TEST_IN(commit, failed_checkout_ends_the_agent)
 {
     struct bench *b = a_bench_at_commit(true);
     hears(b, other_commit(0xa));
@@ -162,7 +162,7 @@ TEST_IN(commit, that_cannot_be_checked_out_ends_the_agent)
     assert_saw(b, "EXIT 2 gone");
 }
 
-TEST_IN(commit, of_the_job_is_not_followed_from_a_fixed_one_nor_to_none_nor_after_welcome)
+TEST_IN(commit, fixed_commit_missing_commit_or_welcome_prevents_a_checkout)
 {
     struct bench *b = a_bench_at_commit(false);
     hears(b, other_commit(0xa));
@@ -181,7 +181,7 @@ TEST_IN(commit, of_the_job_is_not_followed_from_a_fixed_one_nor_to_none_nor_afte
     assert_saw(b, "EXIT 2 other");
 }
 
-TEST_IN(join, asks_for_a_new_run_once)
+TEST_IN(join, new_run_is_requested_once)
 {
     /* Otherwise a run that ended while the server was unreachable would be started again. */
     struct bench *b = bench_new(1, 1);
@@ -200,7 +200,7 @@ TEST_IN(join, asks_for_a_new_run_once)
     assert_saw(b, "JOIN j/n highest=0 running=0\n");
 }
 
-TEST_IN(renew, an_answer_to_what_was_never_asked_is_ignored)
+TEST_IN(renew, response_to_an_unknown_request_is_ignored)
 {
     struct bench *b = a_joined_bench(1);
     pass_until(b, b->deadline);
@@ -214,7 +214,7 @@ TEST_IN(renew, an_answer_to_what_was_never_asked_is_ignored)
     assert_saw(b, "FENCE");
 }
 
-TEST_IN(renew, an_answer_so_late_that_nobody_knows_when_it_was_asked_for_is_ignored)
+TEST_IN(renew, response_to_a_forgotten_request_is_ignored)
 {
     struct bench *b = bench_new(1, 1);
     b->config.monitor_interval_ms = 1000;
@@ -232,7 +232,7 @@ TEST_IN(renew, an_answer_so_late_that_nobody_knows_when_it_was_asked_for_is_igno
     assert_saw(b, "FENCE");
 }
 
-TEST_IN(link, an_agent_that_trains_waits_for_the_server_longer_than_the_join_timeout)
+TEST_IN(link, training_agent_waits_longer_than_the_join_timeout)
 {
     struct bench *b = bench_new(1, 1);
     b->config.join_timeout_ms = 5000;
@@ -281,7 +281,7 @@ TEST_IN(refused, each_code_has_its_exit)
     }
 }
 
-TEST_IN(refused, at_a_limit_it_tries_again)
+TEST_IN(refused, refusal_at_a_limit_is_retried)
 {
     struct bench *b = a_bench();
     connected(b);
@@ -301,7 +301,7 @@ static void refused_as(struct bench *b, const char *sentence)
                               .u.refused = {.code = REFUSAL_LIMIT_REACHED, .sentence = sentence}});
 }
 
-TEST_IN(refused, at_a_limit_is_said_once_in_the_servers_words_and_in_the_end)
+TEST_IN(refused, refusal_at_a_limit_is_reported_once_and_at_the_end)
 {
     struct bench *b = a_bench();
     refused_as(b, "full");
@@ -321,7 +321,7 @@ TEST_IN(refused, at_a_limit_is_said_once_in_the_servers_words_and_in_the_end)
     assert_saw(b, "EXIT 69 the server did not admit this node within --join-timeout: fuller");
 }
 
-TEST_IN(refused, a_running_trainer_is_ended_first)
+TEST_IN(refused, refusal_ends_a_running_trainer_before_exit)
 {
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){.type = MSG_REFUSED,
@@ -348,7 +348,7 @@ TEST_IN(link, that_ends_after_finish_is_not_reported_as_lost)
     assert_saw(b, "~connection_lost");
 }
 
-TEST_IN(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
+TEST_IN(link, leaving_agent_without_a_server_does_not_loop)
 {
     /* Bug: while trainers were being killed, the time of the next attempt was in the past, so
      * the shell's timer fired continuously. */
@@ -368,7 +368,7 @@ TEST_IN(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
     assert_saw(b, "EXIT 143");
 }
 
-TEST_IN(link, brings_the_size_of_what_it_runs_where_that_is_larger_than_it_was_told)
+TEST_IN(link, join_contains_the_larger_size_of_the_running_epoch)
 {
     struct bench *b = a_joined_bench(1); /* an operator has increased the size of the job since */
     b->nodes = b->config.spec.max_nodes + 3;
@@ -381,7 +381,7 @@ TEST_IN(link, brings_the_size_of_what_it_runs_where_that_is_larger_than_it_was_t
     assert_saw(b, max);
 }
 
-TEST_IN(link, sizes_out_of_range_make_no_agent)
+TEST_IN(link, sizes_out_of_range_are_refused_at_creation)
 {
     struct bench *b = bench_new(1, 1);
     struct agent_config good = b->config;
@@ -414,7 +414,7 @@ TEST_IN(link, sizes_out_of_range_make_no_agent)
     agent_free(NULL);
 }
 
-TEST_IN(renew, monitor_interval_is_the_longest_time_between_two)
+TEST_IN(renew, monitor_interval_limits_the_time_between_renewals)
 {
     struct bench *b = bench_new(1, 1);
     b->config.monitor_interval_ms = 1000;

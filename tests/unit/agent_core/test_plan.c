@@ -17,7 +17,7 @@ static void stop_planned(struct bench *b, uint64_t epoch)
     hears(b, (struct tfe_msg){.type = MSG_STOP, .u.stop = {.epoch = epoch, .planned = true}});
 }
 
-TEST_IN(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seconds)
+TEST_IN(progress, interval_grows_to_10_to_20_s_with_10000_nodes)
 {
     struct bench *b = a_joined_bench(1);
     b->nodes = 10000;
@@ -34,7 +34,7 @@ TEST_IN(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seco
     assert_in_range(waited, 10000, 20100);
 }
 
-TEST_IN(progress, of_a_checkpoint_does_not_wait)
+TEST_IN(progress, checkpoint_is_sent_at_once)
 {
     struct bench *b = a_running_bench(1);
     step_done(b, 7);
@@ -48,7 +48,7 @@ TEST_IN(progress, of_a_checkpoint_does_not_wait)
     assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=9 saves=1 answers=0 listens\n");
 }
 
-TEST_IN(progress, of_a_trainer_outside_its_cluster_is_sent_at_once_and_once)
+TEST_IN(progress, trainer_outside_its_cluster_is_reported_once_at_once)
 {
     struct bench *b = a_running_bench(1);
     does(b, (struct agent_event){.type = AGENT_ALONE, .epoch = 2});
@@ -59,7 +59,7 @@ TEST_IN(progress, of_a_trainer_outside_its_cluster_is_sent_at_once_and_once)
     assert_string_equal(b->log, "");
 }
 
-TEST_IN(progress, of_several_trainers_is_that_of_the_node)
+TEST_IN(progress, reports_of_several_trainers_are_combined)
 {
     struct bench *b = a_running_bench(2);
     tells(b, 1, 1, (struct msg_progress){.has_step = true, .step = 5, .saves = 2, .listens = true});
@@ -75,7 +75,7 @@ TEST_IN(progress, of_several_trainers_is_that_of_the_node)
                      TFE_EINVAL);
 }
 
-TEST_IN(progress, of_saves_alone_is_told_again_as_well)
+TEST_IN(progress, saves_without_steps_are_repeated_after_reconnect)
 {
     struct bench *b = a_running_bench(1);
     tells(b, 1, 0, (struct msg_progress){.saves = 1});
@@ -86,7 +86,7 @@ TEST_IN(progress, of_saves_alone_is_told_again_as_well)
     assert_saw(b, "PROGRESS epoch=1 saves=1 answers=0\n");
 }
 
-TEST_IN(progress, of_what_memory_keeps_comes_with_the_steps_and_outlives_the_epoch)
+TEST_IN(progress, snapshot_is_sent_with_the_steps_and_outlives_the_epoch)
 {
     struct bench *b = a_running_bench(1);
     struct msg_progress told = {
@@ -123,7 +123,7 @@ TEST_IN(progress, of_what_memory_keeps_comes_with_the_steps_and_outlives_the_epo
     assert_saw(b, " kept=1/7 in 64\n"); /* no snapshot was stored in epoch 2 */
 }
 
-TEST_IN(progress, of_an_epoch_that_has_ended_is_nothing)
+TEST_IN(progress, report_of_an_ended_epoch_is_ignored)
 {
     struct bench *b = a_running_bench(1);
     tells(b, 2, 0, (struct msg_progress){.has_step = true, .step = 1});
@@ -138,7 +138,7 @@ TEST_IN(progress, of_an_epoch_that_has_ended_is_nothing)
     assert_not_saw(b, "PROGRESS");
 }
 
-TEST_IN(stop, that_is_planned_may_say_that_memory_is_enough)
+TEST_IN(stop, planned_stop_passes_in_memory_to_the_scripts)
 {
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){.type = MSG_STOP,
@@ -148,7 +148,7 @@ TEST_IN(stop, that_is_planned_may_say_that_memory_is_enough)
     assert_saw(b, "SWEEP\n");
 }
 
-TEST_IN(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong)
+TEST_IN(stop, unplanned_stop_ends_the_grace_of_a_planned_one)
 {
     struct bench *b = a_running_bench(1);
     stop_planned(b, 1);
@@ -187,7 +187,7 @@ static void taken_back(struct bench *b, enum tfe_notice kind)
          (struct agent_event){.type = AGENT_NOTICE, .notice = {.kind = kind, .withdrawn = true}});
 }
 
-TEST_IN(notice, is_told_with_the_time_that_is_left)
+TEST_IN(notice, notice_contains_the_remaining_time)
 {
     struct bench *b = a_running_bench(1);
     does(b,
@@ -199,7 +199,7 @@ TEST_IN(notice, is_told_with_the_time_that_is_left)
                      TFE_EINVAL);
 }
 
-TEST_IN(notice, that_says_most_is_told)
+TEST_IN(notice, strongest_notice_is_sent)
 {
     struct bench *b = a_running_bench(1);
     warned(b, NOTICE_REBALANCE, -1);
@@ -221,7 +221,7 @@ TEST_IN(notice, that_says_most_is_told)
 
 /* Bug: after a suspend, the notice was processed before the clock was checked. The next notice
  * then expired together with the last one, and nobody was notified. */
-TEST_IN(notice, that_comes_as_the_last_one_is_over_counts)
+TEST_IN(notice, new_notice_at_the_end_of_the_last_one_counts)
 {
     struct bench *b = a_running_bench(1);
     warned(b, NOTICE_PREEMPT, 30000);
@@ -256,7 +256,7 @@ static struct bench *a_graceful_bench(void)
 }
 
 /* Ctrl-C at a terminal does not mean that the machine will be preempted. */
-TEST_IN(signal, of_a_terminal_is_told_as_an_interruption)
+TEST_IN(signal, terminal_signal_is_sent_as_an_interruption)
 {
     static const struct {
         uint32_t signo;
@@ -300,7 +300,7 @@ static void pass_alone(struct bench *b, int64_t ms)
     b->now = until;
 }
 
-TEST_IN(signal, while_the_server_is_away_is_told_when_it_is_back)
+TEST_IN(signal, signal_while_disconnected_is_sent_after_reconnect)
 {
     /* Bug: trainers were killed at once. A restart of the server at the time of an eviction lost
      * all steps since the last checkpoint. */

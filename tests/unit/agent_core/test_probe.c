@@ -8,7 +8,7 @@ static void prepare_answering(struct bench *b, uint64_t epoch, bool answer)
           (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = epoch, .answer = answer}});
 }
 
-TEST_IN(answer, is_not_refused_in_the_name_of_an_older_connection)
+TEST_IN(answer, request_of_an_older_connection_does_not_stop_responses)
 {
     /* Bug: if the guard restarted between WELCOME and PREPARE, the node sent READY as requested
      * on the previous connection. It became a member of the epoch before it learned that it
@@ -40,7 +40,7 @@ static struct msg_probe a_probe(uint64_t id)
                               .n_ports = 2};
 }
 
-TEST_IN(probe, that_makes_no_sense_is_refused)
+TEST_IN(probe, invalid_probe_is_refused)
 {
     struct bench *b = a_joined_bench(1);
     char host[TFE_HOST_MAX + 2];
@@ -74,7 +74,7 @@ TEST_IN(probe, that_makes_no_sense_is_refused)
     }
 }
 
-TEST_IN(death, is_announced_until_the_guard_that_knows_it_is_lost)
+TEST_IN(death, proof_is_announced_until_its_guard_is_lost)
 {
     struct bench *b = bench_new(1, 1);
     b->config.guard_port = 99;

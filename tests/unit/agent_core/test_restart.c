@@ -15,7 +15,7 @@ static void ends(struct bench *b, uint32_t signal)
     swept(b);
 }
 
-TEST_IN(restart, is_followed_once_for_each_number)
+TEST_IN(restart, each_restart_number_is_obeyed_once)
 {
     struct bench *b = a_running_bench(1);
     restart(b, 1, 1); /* no trainer has ended */
@@ -34,7 +34,7 @@ TEST_IN(restart, is_followed_once_for_each_number)
     assert_saw(b, "SPAWN epoch=1");
 }
 
-TEST_IN(restart, of_what_is_over_is_void_and_answered_with_what_is_so)
+TEST_IN(restart, restart_of_an_ended_epoch_is_ignored_and_answered_with_the_state)
 {
     struct bench *b = a_running_bench(1);
     ends(b, 9);
@@ -45,7 +45,7 @@ TEST_IN(restart, of_what_is_over_is_void_and_answered_with_what_is_so)
     assert_saw(b, "JOIN");
 }
 
-TEST_IN(restart, after_the_end_of_the_lease_is_void)
+TEST_IN(restart, restart_after_the_lease_is_ignored)
 {
     struct bench *b = a_running_bench(1);
     ends(b, 9);
@@ -74,7 +74,7 @@ static void start_evaluator(struct bench *b)
     assert_saw(b, "SPAWN epoch=4 run=1 rank=2 restarts=0");
 }
 
-TEST_IN(evaluator, is_no_part_of_an_epoch_that_a_later_server_puts_together)
+TEST_IN(evaluator, evaluator_is_not_reported_as_a_member_to_a_rebuilding_server)
 {
     struct bench *b = a_joined_bench(1);
     b->shows_running = true;
@@ -127,7 +127,7 @@ static void comes_to_its_end(struct bench *b, uint32_t local)
 
 /* The chief's script may wait for a missing worker in its destructor, or one of its threads may
  * still write the last checkpoint. It may use the whole exit grace. */
-TEST_IN(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
+TEST_IN(chief, chief_hanging_after_its_end_counts_as_success)
 {
     struct bench *b = a_served_bench(1, false);
     comes_to_its_end(b, 0);
@@ -141,7 +141,7 @@ TEST_IN(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
 }
 
 /* Bug: a chief that was killed while it wrote the last checkpoint was counted as successful. */
-TEST_IN(chief, that_fails_on_its_way_out_has_failed)
+TEST_IN(chief, chief_that_fails_at_exit_has_failed)
 {
     struct bench *b = a_served_bench(1, false);
     comes_to_its_end(b, 0);
@@ -151,7 +151,7 @@ TEST_IN(chief, that_fails_on_its_way_out_has_failed)
 }
 
 /* Bug: the job ended as successful when the script of a worker on the chief's node did. */
-TEST_IN(chief, is_not_who_works_beside_it)
+TEST_IN(chief, worker_on_the_same_node_is_not_the_chief)
 {
     struct bench *b = a_served_bench(2, false);
     comes_to_its_end(b, 1);
@@ -164,7 +164,7 @@ TEST_IN(chief, is_not_who_works_beside_it)
     assert_saw(b, "code=7");
 }
 
-TEST_IN(chief, that_comes_to_its_end_is_not_asked_how_others_beside_it_end)
+TEST_IN(chief, end_of_the_chief_does_not_depend_on_other_trainers)
 {
     struct bench *b = a_served_bench(2, false);
     comes_to_its_end(b, 0);
@@ -176,7 +176,7 @@ TEST_IN(chief, that_comes_to_its_end_is_not_asked_how_others_beside_it_end)
 }
 
 /* Bug: workers got only the exit grace, and counted as successful however they ended. */
-TEST_IN(chief, is_nobody_where_all_workers_count)
+TEST_IN(chief, all_workers_has_no_chief)
 {
     struct bench *b = a_served_bench(2, true);
     comes_to_its_end(b, 0);
@@ -188,7 +188,7 @@ TEST_IN(chief, is_nobody_where_all_workers_count)
     assert_saw(b, "EXITED 1 local=1 code=3 signal=0");
 }
 
-TEST_IN(restart, lets_go_of_the_ports_that_an_epoch_of_an_earlier_server_was_to_have)
+TEST_IN(restart, ports_of_an_epoch_of_an_earlier_server_are_released)
 {
     struct bench *b = a_running_bench(1);
     ends(b, 9);

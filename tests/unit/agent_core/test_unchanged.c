@@ -208,7 +208,7 @@ static bool fails_at(size_t moment, size_t i, uint64_t nth)
     return failed;
 }
 
-TEST_IN(memory, each_allocation_of_each_event_in_each_state_may_fail)
+TEST_IN(memory, failed_allocation_in_any_event_and_state_changes_nothing)
 {
     fill();
     uint64_t failures = 0;
@@ -224,7 +224,7 @@ TEST_IN(memory, each_allocation_of_each_event_in_each_state_may_fail)
     assert_true(failures >= 2 * 3 * N_MOMENTS); /* two tables with rows, hosts and offsets */
 }
 
-TEST_IN(memory, changes_of_a_table_take_all_or_nothing)
+TEST_IN(memory, failed_table_change_changes_nothing)
 {
     fill();
     for (uint64_t nth = 1;; nth++) {
@@ -256,7 +256,7 @@ TEST_IN(memory, changes_of_a_table_take_all_or_nothing)
     }
 }
 
-TEST_IN(memory, without_it_there_is_no_agent)
+TEST_IN(memory, failed_creation_returns_no_agent)
 {
     struct bench *b = bench_new(1, 1);
     b->flaky.fail_at = 1;
@@ -305,7 +305,7 @@ static const struct {
      {.type = MSG_PROBE, .u.probe = {.node = "x", .host = "h", .ports = ports, .n_ports = 65}}},
 };
 
-TEST_IN(sense, what_is_illegal_is_an_error_in_every_state_and_changes_nothing)
+TEST_IN(sense, illegal_event_in_any_state_is_refused_without_effect)
 {
     fill();
     for (size_t moment = 0; moment < N_MOMENTS; moment++) {
@@ -332,7 +332,7 @@ TEST_IN(sense, what_is_illegal_is_an_error_in_every_state_and_changes_nothing)
     }
 }
 
-TEST_IN(sense, after_its_exit_nothing_is_legal)
+TEST_IN(sense, every_event_after_exit_is_refused)
 {
     fill();
     struct bench *b = a_joined_bench(1);

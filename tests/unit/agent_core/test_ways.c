@@ -5,7 +5,7 @@
 
 /* --- signals in every state --- */
 
-TEST_IN(signal, after_finish_keeps_the_jobs_code)
+TEST_IN(signal, signal_after_finish_keeps_the_exit_code_of_the_job)
 {
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){
@@ -54,7 +54,7 @@ static struct bench *a_life(uint64_t fail_at)
     return b;
 }
 
-TEST_IN(memory, each_allocation_that_fails_leaves_everything_as_it_was)
+TEST_IN(memory, failed_allocation_changes_nothing)
 {
     struct bench *well = a_life(0);
     assert_true(well->flaky.asked > 8);
@@ -67,7 +67,7 @@ TEST_IN(memory, each_allocation_that_fails_leaves_everything_as_it_was)
     bench_free(well);
 }
 
-TEST_IN(door, everything_in_every_state_is_survived)
+TEST_IN(step, any_message_in_any_state_is_handled)
 {
     for (uint64_t seed = 1; seed <= 400; seed++) {
         struct rng rng;

@@ -3,7 +3,7 @@
 #include "common/base/rng.h"
 #include "tests/unit/agent_core/bench.h"
 
-TEST_IN(ready, follows_the_ports)
+TEST_IN(ready, ready_is_sent_after_the_ports_are_reserved)
 {
     struct bench *b = a_joined_bench(2);
     hears(b, (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = 3, .fresh_ports = true}});
@@ -16,7 +16,7 @@ TEST_IN(ready, follows_the_ports)
     assert_string_equal(b->log, "HOLD 4\n");
 }
 
-TEST_IN(start, a_millisecond_before_the_end_of_the_lease_is_not)
+TEST_IN(start, start_at_the_end_of_the_lease_is_ignored)
 {
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
@@ -27,7 +27,7 @@ TEST_IN(start, a_millisecond_before_the_end_of_the_lease_is_not)
     assert_saw(b, "SPAWN epoch=1");
 }
 
-TEST_IN(start, with_a_rank_outside_of_its_table_is_void)
+TEST_IN(start, rank_outside_the_table_is_ignored)
 {
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
@@ -42,7 +42,7 @@ TEST_IN(start, with_a_rank_outside_of_its_table_is_void)
     assert_not_saw(b, "SPAWN");
 }
 
-TEST_IN(start, for_a_place_that_is_not_its_own_is_void)
+TEST_IN(start, start_for_another_address_is_ignored)
 {
     struct bench *b = a_joined_bench(1);
     prepare(b, 1);
@@ -65,7 +65,7 @@ TEST_IN(start, for_a_place_that_is_not_its_own_is_void)
     }
 }
 
-TEST_IN(table, chunks_that_do_not_fit_are_refused_and_change_nothing)
+TEST_IN(table, inconsistent_chunk_is_refused_without_effect)
 {
     struct bench *b = a_joined_bench(2);
     prepare(b, 1);
@@ -95,7 +95,7 @@ TEST_IN(table, chunks_that_do_not_fit_are_refused_and_change_nothing)
     assert_saw(b, "SPAWN");
 }
 
-TEST_IN(stop, of_an_older_epoch_does_not_touch_the_running_one)
+TEST_IN(stop, stop_of_an_older_epoch_is_ignored)
 {
     struct bench *b = a_joined_bench(1);
     run_epoch(b, 5);
@@ -105,7 +105,7 @@ TEST_IN(stop, of_an_older_epoch_does_not_touch_the_running_one)
     assert_saw(b, "SWEEP");
 }
 
-TEST_IN(exited, that_came_up_between_join_and_welcome_is_said_then)
+TEST_IN(exited, exit_between_join_and_welcome_is_sent_after_welcome)
 {
     /* Bug: the exit was in neither message, so the server waited for the trainer until
      * the next reconnect. */
@@ -127,7 +127,7 @@ TEST_IN(exited, that_came_up_between_join_and_welcome_is_said_then)
 
 /* A restarted server does not know it, and without it cannot prove by probes that the node's
  * trainers are dead. */
-TEST_IN(exited, listening_is_said_with_every_welcome)
+TEST_IN(exited, listening_is_sent_after_every_welcome)
 {
     struct bench *b = a_running_bench(1);
     lost(b, AGENT_LINK_LOST);
@@ -150,7 +150,7 @@ TEST_IN(exited, listening_is_said_with_every_welcome)
     assert_not_saw(b, "LISTENING"); /* the trainers are being killed */
 }
 
-TEST_IN(nproc, all_that_end_well_are_a_success)
+TEST_IN(nproc, success_of_all_trainers_is_a_success)
 {
     struct bench *b = a_running_bench(3);
     trainer_exited(b, 1, 0, 0);
@@ -163,7 +163,7 @@ TEST_IN(nproc, all_that_end_well_are_a_success)
 }
 
 /* Bug: a data share that took a minute longer was cut off, and counted as complete. */
-TEST_IN(nproc, after_the_first_ended_well_nobody_hurries_the_others_and_their_codes_do_not_matter)
+TEST_IN(nproc, after_the_first_success_others_have_no_limit_and_their_codes_are_ignored)
 {
     struct bench *b = a_running_bench(3);
     trainer_exited(b, 0, 0, 0);
@@ -177,7 +177,7 @@ TEST_IN(nproc, after_the_first_ended_well_nobody_hurries_the_others_and_their_co
     assert_saw(b, "EXITED 1 local=0 code=0 signal=0 \n");
 }
 
-TEST_IN(start, after_lease_ended_is_void)
+TEST_IN(start, start_after_lease_ended_is_ignored)
 {
     struct bench *b = a_running_bench(1);
     hears(b, (struct tfe_msg){.type = MSG_LEASE_ENDED, .u.lease_ended.epoch = 1});

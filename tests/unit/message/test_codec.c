@@ -340,7 +340,7 @@ static void assert_same(const struct tfe_msg *a, const struct tfe_msg *b)
 
 /* --- round trips ------------------------------------------------------------------------------ */
 
-TEST(codec, every_message_survives_full_and_minimal)
+TEST(codec, every_message_round_trips_full_and_minimal)
 {
     bool is_covered[256] = {false};
     for (size_t i = 0; i < COUNT(samples); i++) {
@@ -356,7 +356,7 @@ TEST(codec, every_message_survives_full_and_minimal)
 #undef COVERED
 }
 
-TEST(codec, lists_of_every_length_survive)
+TEST(codec, lists_of_every_length_round_trip)
 {
     uint32_t pids[64]; /* one- and two-byte varints, for packed lengths below and above 127 */
     for (size_t wide = 0; wide <= 64; wide++) {
@@ -372,7 +372,7 @@ TEST(codec, lists_of_every_length_survive)
     }
 }
 
-TEST(codec, bytes_are_what_protocol_md_says)
+TEST(codec, bytes_match_protocol_md)
 {
     static const struct msg_row row = {1, "h", 300, TASK_WORKER, 0};
     static const struct {
@@ -403,7 +403,7 @@ TEST(codec, bytes_are_what_protocol_md_says)
 }
 
 /* A table is left out, because its rows are encoded last. */
-TEST(codec, bytes_are_what_protobuf_c_would_pack)
+TEST(codec, bytes_match_protobuf_c)
 {
     for (size_t i = 0; i < COUNT(samples); i++) {
         static uint8_t packed[SEAL_PLAIN_MAX];
@@ -419,7 +419,7 @@ TEST(codec, bytes_are_what_protobuf_c_would_pack)
     }
 }
 
-TEST(codec, without_room_nothing_is_encoded)
+TEST(codec, too_small_buffer_is_refused)
 {
     for (size_t i = 0; i < COUNT(samples); i++) {
         size_t n = encode(&samples[i]);
@@ -435,7 +435,7 @@ TEST(codec, without_room_nothing_is_encoded)
     }
 }
 
-TEST(codec, a_message_cut_anywhere_is_refused_or_still_in_range)
+TEST(codec, truncated_message_is_refused_or_in_range)
 {
     for (size_t i = 0; i < COUNT(samples); i++) {
         size_t n = encode(&samples[i]);
@@ -453,7 +453,7 @@ TEST(codec, a_message_cut_anywhere_is_refused_or_still_in_range)
     }
 }
 
-TEST(codec, unknown_types_are_told_apart_and_lengths_have_limits)
+TEST(codec, unknown_type_is_distinguished_and_lengths_are_limited)
 {
     for (unsigned type = 0; type < 256; type++) {
         bool is_known = false;
@@ -494,7 +494,7 @@ TEST(codec, fields_of_a_later_version_are_skipped)
 
 /* --- tables in chunks ------------------------------------------------------------------------- */
 
-TEST(codec, a_table_of_any_size_travels_in_chunks)
+TEST(codec, table_of_any_size_is_sent_in_chunks)
 {
     enum { WORLD = 3000 };
     static struct msg_row big[WORLD];
@@ -535,7 +535,7 @@ TEST(codec, a_table_of_any_size_travels_in_chunks)
     }
 }
 
-TEST(codec, a_chunk_has_512_rows_at_most)
+TEST(codec, chunk_has_at_most_512_rows)
 {
     static struct msg_row small[MSG_ROWS_PER_CHUNK + 1];
     for (uint32_t i = 0; i <= MSG_ROWS_PER_CHUNK; i++) {
@@ -551,7 +551,7 @@ TEST(codec, a_chunk_has_512_rows_at_most)
     assert_int_equal(codec_encode(&msg, bytes, sizeof(bytes), &n), 0);
 }
 
-TEST(codec, chunks_at_their_edges)
+TEST(codec, chunk_at_its_limits_round_trips)
 {
     const struct msg_row row = {0, long_host, 1, TASK_WORKER, 0};
     const struct msg_row bad = {1, "h", 1, TASK_WORKER, 0};
@@ -603,7 +603,7 @@ static void decode_and_say_again(const uint8_t *in, size_t n)
     }
 }
 
-TEST(codec, random_bytes_do_no_harm)
+TEST(codec, random_bytes_are_handled)
 {
     static const uint8_t types[] = {
 #define NUMBER(NAME, name, number, sender) number,
@@ -621,7 +621,7 @@ TEST(codec, random_bytes_do_no_harm)
     }
 }
 
-TEST(codec, honest_messages_with_a_few_bytes_changed_do_no_harm)
+TEST(codec, valid_messages_with_changed_bytes_are_handled)
 {
     static uint8_t in[SEAL_PLAIN_MAX];
     noise_state = 7;
@@ -640,7 +640,7 @@ TEST(codec, honest_messages_with_a_few_bytes_changed_do_no_harm)
 }
 
 /* The largest known growth: a frame full of the smallest repeated elements. */
-TEST(codec, a_frame_that_grows_stops_at_the_arena_s_cap)
+TEST(codec, growing_message_stops_at_the_arena_limit)
 {
     struct tfe_msg got;
     static uint8_t in[SEAL_PLAIN_MAX];

@@ -197,7 +197,7 @@ static void check_layout(const struct codec_layout *layout)
     assert_int_equal(n_rows, layout->descriptor->n_fields);
 }
 
-TEST(fields, each_field_of_the_proto_has_a_row_and_each_row_a_field)
+TEST(fields, proto_fields_and_rows_correspond)
 {
 #define CHECK(NAME, name, number, sender)                                                          \
     assert_int_equal(codec_layout_of(MSG_##NAME)->size, sizeof(struct msg_##name));                \

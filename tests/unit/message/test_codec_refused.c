@@ -311,7 +311,7 @@ static const struct tfe_msg out_of_range[] = {
     M(CONDITION_ROW, condition_row, "", false, "r", {0}, ""),
 };
 
-TEST(codec, no_value_out_of_range_is_encoded)
+TEST(codec, value_out_of_range_is_not_encoded)
 {
     for (size_t i = 0; i < COUNT(out_of_range); i++) {
         size_t n;
@@ -323,7 +323,7 @@ TEST(codec, no_value_out_of_range_is_encoded)
 }
 
 /* Given as bytes, since the project's encoder cannot produce them. */
-TEST(codec, no_value_out_of_range_is_decoded)
+TEST(codec, value_out_of_range_is_not_decoded)
 {
     static const struct {
         const char *what;
@@ -380,7 +380,7 @@ TEST(codec, no_value_out_of_range_is_decoded)
 }
 
 /* Raises one number of an encoded message above its limit. */
-TEST(codec, too_many_of_anything_is_refused)
+TEST(codec, list_above_its_limit_is_refused)
 {
     struct tfe_msg got;
     uint8_t in[4096] = {MSG_READY, 0x08, 1, 0x12, 1, 'h', 0x1a, MSG_NPROC_MAX};

@@ -46,7 +46,7 @@ static void fail_allocation(long number)
     failing = number;
 }
 
-TEST(oom, a_server_or_client_is_whole_or_not_there)
+TEST(oom, failed_allocation_leaves_no_partial_object)
 {
     const uint8_t secret[32] = {1}, root[32] = {2};
     uint8_t public_key[32], request[HANDSHAKE_REQUEST_MAX];
@@ -81,7 +81,7 @@ TEST(oom, a_server_or_client_is_whole_or_not_there)
     fail_allocation(-1);
 }
 
-TEST(oom, an_arena_that_cannot_be_had_is_empty)
+TEST(oom, failed_arena_is_empty)
 {
     struct arena arena;
     fail_allocation(0);
@@ -94,7 +94,7 @@ TEST(oom, an_arena_that_cannot_be_had_is_empty)
     assert_int_equal(arena_init(&arena, ARENA_CAP + 1), TFE_EINVAL);
 }
 
-TEST(oom, an_arena_gives_aligned_memory_up_to_its_cap)
+TEST(oom, arena_returns_aligned_memory_up_to_its_limit)
 {
     struct arena arena;
     assert_int_equal(arena_init(&arena, 100), 0);
@@ -115,7 +115,7 @@ TEST(oom, an_arena_gives_aligned_memory_up_to_its_cap)
 }
 
 /* Decodes a full message with every smaller arena; the decoder never uses the heap. */
-TEST(oom, decoding_stays_in_the_arena_and_says_when_it_is_full)
+TEST(oom, decoding_uses_only_the_arena_and_reports_when_full)
 {
     const struct msg_exited exited = {.epoch = 6, .code = 1, .tail = "Traceback"};
     const struct tfe_msg join = {.type = MSG_JOIN,

@@ -9,7 +9,7 @@ static const struct principal agent = {.role = PRINCIPAL_AGENT, .scope = PRINCIP
 static const struct principal observer = {.role = PRINCIPAL_OBSERVER, .scope = PRINCIPAL_EVERY_JOB};
 static const struct principal admin = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
 
-TEST(principal, roles_have_names_and_nothing_else_has)
+TEST(principal, only_roles_have_names)
 {
     assert_string_equal(principal_role_name(PRINCIPAL_AGENT), "agent");
     assert_string_equal(principal_role_name(PRINCIPAL_OBSERVER), "observer");
@@ -18,7 +18,7 @@ TEST(principal, roles_have_names_and_nothing_else_has)
     assert_string_equal(principal_role_name((enum principal_role)4), "?");
 }
 
-TEST(principal, a_message_is_its_senders_alone)
+TEST(principal, message_is_permitted_to_its_sender_only)
 {
     assert_null(principal_fault(&agent, MSG_JOIN, "j"));
     assert_null(principal_fault(&agent, MSG_RENEW, NULL));
@@ -39,14 +39,14 @@ TEST(principal, a_message_is_its_senders_alone)
                         "this token does not allow an agent's messages");
 }
 
-TEST(principal, nobody_speaks_for_the_server)
+TEST(principal, server_message_is_refused_from_every_role)
 {
     assert_non_null(principal_fault(&agent, MSG_WELCOME, NULL));
     assert_non_null(principal_fault(&admin, MSG_WELCOME, NULL));
     assert_non_null(principal_fault(&admin, (enum tfe_msg_type)255, NULL));
 }
 
-TEST(principal, expires_at_its_time_or_never)
+TEST(principal, expiry_time_is_respected_and_0_is_never)
 {
     const struct principal brief = {.role = PRINCIPAL_AGENT, .expires = {1000}};
     assert_false(principal_has_expired(&brief, (struct tfe_wall){999}));
@@ -54,7 +54,7 @@ TEST(principal, expires_at_its_time_or_never)
     assert_false(principal_has_expired(&agent, (struct tfe_wall){INT64_MAX}));
 }
 
-TEST(principal, a_scope_is_the_jobs_that_its_pattern_means)
+TEST(principal, scope_covers_the_jobs_of_its_pattern)
 {
     static const struct {
         const char *scope, *job;
@@ -77,7 +77,7 @@ TEST(principal, a_scope_is_the_jobs_that_its_pattern_means)
     }
 }
 
-TEST(principal, of_some_jobs_does_nothing_to_all)
+TEST(principal, scoped_principal_may_not_address_all_jobs)
 {
     const struct principal some = {.role = PRINCIPAL_ADMIN, .scope = "team-a-*"};
     const struct principal node = {.role = PRINCIPAL_AGENT, .scope = "team-a-*"};

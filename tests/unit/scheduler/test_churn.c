@@ -17,7 +17,7 @@ static void run(const struct days *days)
     free(told.walk_us);
 }
 
-TEST(churn, no_rule_is_broken_in_small_pools)
+TEST(churn, small_pools_keep_all_rules)
 {
     uint64_t taken = 0;
     uint64_t ended = 0;
@@ -34,7 +34,7 @@ TEST(churn, no_rule_is_broken_in_small_pools)
     assert_true(taken > 500 && ended > 500);
 }
 
-TEST(churn, no_rule_is_broken_where_jobs_have_quotas)
+TEST(churn, pools_with_quotas_keep_all_rules)
 {
     uint64_t taken = 0;
     uint64_t ended = 0;
@@ -52,7 +52,7 @@ TEST(churn, no_rule_is_broken_where_jobs_have_quotas)
     assert_true(taken > 500 && ended > 500);
 }
 
-TEST(churn, no_rule_is_broken_where_machines_are_warned)
+TEST(churn, pools_with_warned_machines_keep_all_rules)
 {
     uint64_t assigned = 0;
     uint64_t taken = 0;
@@ -71,7 +71,7 @@ TEST(churn, no_rule_is_broken_where_machines_are_warned)
     assert_true(assigned > 5000 && taken > 500);
 }
 
-TEST(churn, no_rule_is_broken_in_a_large_pool)
+TEST(churn, large_pool_keeps_all_rules)
 {
     run(&(struct days){.seed = 7,
                        .n_nodes = DAYS_NODES_MAX,

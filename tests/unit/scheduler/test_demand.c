@@ -35,7 +35,7 @@ TEST_IN(demand, each_task_is_a_row_with_its_labels)
     assert_int_equal(rows[3].max, 1);
 }
 
-TEST_IN(demand, a_job_that_is_suspended_or_over_wants_nothing)
+TEST_IN(demand, suspended_or_finished_job_has_no_demand)
 {
     struct placement_demand rows[PLACEMENT_TASKS];
     struct placement_options options = {.is_suspended = true, .min = {1}, .max = {1}};
@@ -48,7 +48,7 @@ TEST_IN(demand, a_job_that_is_suspended_or_over_wants_nothing)
     assert_int_equal(placement_demand(pool.p, 0, rows), 0);
 }
 
-TEST_IN(demand, a_node_is_for_the_tasks_whose_labels_it_has)
+TEST_IN(demand, idle_node_counts_for_tasks_with_matching_labels)
 {
     struct placement_supply supply;
     came("a", "memory=much"); /* too few for its minimum: it is kept for it */

@@ -2,7 +2,7 @@
 #include "server/scheduler/gain.h"
 #include "tests/unit/test_runner.h"
 
-TEST(gain, nothing_is_known_of_one_size)
+TEST(gain, gain_is_unknown_with_one_size)
 {
     struct gain g = {.now.workers = 0};
     assert_int_equal(gain_milli(&g), 1000);
@@ -11,7 +11,7 @@ TEST(gain, nothing_is_known_of_one_size)
     assert_int_equal(gain_milli(&g), 1000);
 }
 
-TEST(gain, slope_between_the_last_two_sizes_counts_whichever_came_first)
+TEST(gain, slope_of_the_last_two_sizes_counts_in_any_order)
 {
     struct gain g = {.now.workers = 0};
     gain_add(&g, 2, 100);
@@ -23,7 +23,7 @@ TEST(gain, slope_between_the_last_two_sizes_counts_whichever_came_first)
     assert_int_equal(gain_milli(&g), 1);
 }
 
-TEST(gain, is_never_more_than_a_worker_nor_nothing)
+TEST(gain, gain_is_between_a_minimum_and_one_worker)
 {
     struct gain g = {.now.workers = 0};
     gain_add(&g, 1, 10);
@@ -33,7 +33,7 @@ TEST(gain, is_never_more_than_a_worker_nor_nothing)
     assert_int_equal(gain_milli(&g), 1);
 }
 
-TEST(gain, a_job_that_stood_still_says_nothing)
+TEST(gain, job_at_a_standstill_is_ignored)
 {
     struct gain g = {.now.workers = 0};
     gain_add(&g, 1, 0);

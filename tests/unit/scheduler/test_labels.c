@@ -19,7 +19,7 @@ static struct placement_options with_label(const struct placement_label *label)
     return w;
 }
 
-TEST_IN(labels, what_a_node_is_told_after_it_came_counts_as_its_own_label)
+TEST_IN(labels, added_label_counts_like_the_nodes_own)
 {
     static const struct placement_label lasts = {1u << TASK_WORKER, "spot=false"};
     static const struct placement_label is_spot = {1u << TASK_WORKER, "spot=true"};
@@ -51,7 +51,7 @@ static void comes_idle(const char *node, int64_t now)
                      0);
 }
 
-TEST_IN(labels, a_node_that_is_told_something_is_as_idle_as_before)
+TEST_IN(labels, added_label_keeps_the_idle_time)
 {
     struct placement_supply supply;
     comes_idle("n1", 100);
@@ -75,7 +75,7 @@ TEST_IN(labels, a_node_that_is_told_something_is_as_idle_as_before)
     assert_true(is_of("a", "n2")); /* the one that is idle for the longest */
 }
 
-TEST_IN(labels, what_is_no_label_is_told_to_nobody)
+TEST_IN(labels, invalid_label_is_refused)
 {
     came("n1", NULL);
     assert_int_equal(set_label("n1", "spot"), TFE_EINVAL);
@@ -97,7 +97,7 @@ TEST_IN(labels, what_is_no_label_is_told_to_nobody)
                      TFE_ENOENT); /* its own labels are not known yet */
 }
 
-TEST_IN(labels, a_node_that_is_told_something_leaves_its_set_of_labels_to_others)
+TEST_IN(labels, added_label_frees_the_former_class)
 {
     came("n1", NULL);
     for (unsigned i = 2; i < PLACEMENT_CLASSES_MAX; i++) {
@@ -129,7 +129,7 @@ static void assert_there(uint32_t here, uint32_t idle)
     assert_int_equal(n_idle, idle);
 }
 
-TEST_IN(labels, a_node_that_is_warned_may_be_told_more_be_put_out_or_go)
+TEST_IN(labels, warned_node_can_be_labelled_removed_or_lost)
 {
     const char *label = "gpu=b";
     came("n1", NULL);

@@ -45,7 +45,7 @@ static struct match some(uint32_t *state)
     return m;
 }
 
-TEST(match, lacks_what_no_way_of_trying_can_meet)
+TEST(match, lacking_nodes_equal_those_of_an_exhaustive_search)
 {
     uint32_t seed = 1;
     for (unsigned i = 0; i < 3000; i++) {
@@ -55,7 +55,7 @@ TEST(match, lacks_what_no_way_of_trying_can_meet)
     }
 }
 
-TEST(match, one_more_node_helps_exactly_if_it_meets_the_set_that_lacks)
+TEST(match, another_node_helps_only_if_it_fits_the_lacking_set)
 {
     uint32_t seed = 2;
     for (unsigned i = 0; i < 3000; i++) {
@@ -70,7 +70,7 @@ TEST(match, one_more_node_helps_exactly_if_it_meets_the_set_that_lacks)
     }
 }
 
-TEST(match, kinds_asked_once_each_give_every_task_all_it_needs)
+TEST(match, each_class_once_satisfies_every_task)
 {
     uint32_t seed = 3;
     unsigned whole = 0;

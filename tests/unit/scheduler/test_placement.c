@@ -6,7 +6,7 @@
 
 /* --- labels and tasks ------------------------------------------------------------------------- */
 
-TEST_IN(placement, chief_and_ps_have_the_machines_that_last)
+TEST_IN(placement, chief_and_ps_prefer_durable_machines)
 {
     came("s1", "spot=true");
     came("d1", "spot=false");
@@ -47,7 +47,7 @@ TEST_IN(placement, amount_of_a_resource_is_compared_as_a_quantity)
 
 /* --- growth ----------------------------------------------------------------------------------- */
 
-TEST_IN(placement, node_goes_where_it_helps_most)
+TEST_IN(placement, node_is_assigned_where_it_helps_most)
 {
     submit("a", workers(2, 9, 500));
     submit("b", workers(2, 9, 500));
@@ -60,7 +60,7 @@ TEST_IN(placement, node_goes_where_it_helps_most)
     assert_int_equal(has("b"), 5);
 }
 
-TEST_IN(placement, a_worker_that_brought_nothing_still_counts_for_more_among_few)
+TEST_IN(placement, useless_worker_still_counts_more_in_a_small_job)
 {
     submit("a", workers(2, 9, 500));
     submit("b", workers(1, 9, 500));
@@ -78,7 +78,7 @@ TEST_IN(placement, a_worker_that_brought_nothing_still_counts_for_more_among_few
 /* --- taking ----------------------------------------------------------------------------------- */
 
 /* What ran on after its job's success lost what was above a minimum that it needed no more. */
-TEST_IN(placement, job_that_is_over_and_runs_on_keeps_its_nodes)
+TEST_IN(placement, lingering_job_keeps_its_nodes)
 {
     come(0, 3);
     submit("low", workers(1, 3, 100));
@@ -99,7 +99,7 @@ TEST_IN(placement, job_that_is_over_and_runs_on_keeps_its_nodes)
 
 /* --- orders ----------------------------------------------------------------------------------- */
 
-TEST_IN(placement, smaller_maximum_gives_the_newest_back)
+TEST_IN(placement, smaller_maximum_releases_the_newest_node)
 {
     come(0, 4);
     submit("a", workers(1, 4, 500));
@@ -109,7 +109,7 @@ TEST_IN(placement, smaller_maximum_gives_the_newest_back)
     assert_false(pool.held[find(oldest)].is_leaving);
 }
 
-TEST_IN(placement, job_is_forgotten_once_it_is_over_and_has_no_node)
+TEST_IN(placement, finished_job_is_forgotten_without_nodes)
 {
     come(0, 1);
     submit("a", workers(1, 1, 500));
@@ -122,7 +122,7 @@ TEST_IN(placement, job_is_forgotten_once_it_is_over_and_has_no_node)
     assert_int_equal(placement_jobs(pool.p), 0);
 }
 
-TEST_IN(placement, job_that_is_over_can_be_submitted_again)
+TEST_IN(placement, finished_job_can_be_submitted_again)
 {
     come(0, 1);
     submit("a", workers(1, 1, 500));
@@ -137,7 +137,7 @@ TEST_IN(placement, job_that_is_over_can_be_submitted_again)
 
 /* --- losses ----------------------------------------------------------------------------------- */
 
-TEST_IN(placement, node_whose_connection_is_gone_is_nobody_elses_before_its_fence_is_over)
+TEST_IN(placement, disconnected_node_is_reassigned_only_after_its_fence)
 {
     come(0, 1);
     submit("a", workers(1, 1, 500));
@@ -155,7 +155,7 @@ TEST_IN(placement, node_whose_connection_is_gone_is_nobody_elses_before_its_fenc
     assert_int_equal(has("b"), 1);
 }
 
-TEST_IN(placement, assignment_that_got_lost_is_given_anew)
+TEST_IN(placement, lost_assignment_is_repeated)
 {
     come(0, 1);
     submit("a", workers(1, 1, 500));
@@ -166,7 +166,7 @@ TEST_IN(placement, assignment_that_got_lost_is_given_anew)
     assert_int_equal(pool.held[0].assignment, 2);
 }
 
-TEST_IN(placement, freed_of_an_earlier_assignment_frees_nothing)
+TEST_IN(placement, freed_of_an_earlier_assignment_is_ignored)
 {
     come(0, 1);
     submit("a", workers(1, 1, 500));
@@ -179,7 +179,7 @@ TEST_IN(placement, freed_of_an_earlier_assignment_frees_nothing)
     assert_int_equal(has("b"), 1);
 }
 
-TEST_IN(placement, two_parts_of_jobs_do_not_wait_for_each_other_for_ever)
+TEST_IN(placement, two_partial_jobs_do_not_deadlock)
 {
     come(0, 10);
     submit("a", workers(6, 6, 500));
@@ -202,7 +202,7 @@ TEST_IN(placement, two_parts_of_jobs_do_not_wait_for_each_other_for_ever)
 
 /* --- a restart of the server ------------------------------------------------------------------ */
 
-TEST_IN(placement, node_that_works_for_something_unknown_is_released)
+TEST_IN(placement, node_with_an_unknown_assignment_is_released)
 {
     submit("a", workers(1, 1, 500));
     assert_int_equal(step((struct placement_event){
@@ -220,7 +220,7 @@ TEST_IN(placement, node_that_works_for_something_unknown_is_released)
 
 /* --- values and memory ------------------------------------------------------------------------ */
 
-TEST_IN(placement, refuses_what_cannot_be)
+TEST_IN(placement, invalid_event_is_refused)
 {
     struct placement_options w = workers(2, 1, 500);
     struct placement_event event = {.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .options = &w};
@@ -243,7 +243,7 @@ TEST_IN(placement, refuses_what_cannot_be)
     assert_int_equal(placement_jobs(pool.p) + pool.p->n_nodes, 0);
 }
 
-TEST_IN(placement, too_many_sets_of_labels_are_refused_until_one_is_gone)
+TEST_IN(placement, classes_above_the_limit_are_refused_until_one_is_free)
 {
     char node[16];
     char label[16];
@@ -261,7 +261,7 @@ TEST_IN(placement, too_many_sets_of_labels_are_refused_until_one_is_gone)
     came(node, label);
 }
 
-TEST_IN(placement, one_tokens_nodes_leave_sets_of_labels_for_others)
+TEST_IN(placement, one_token_cannot_use_all_classes)
 {
     char node[16];
     char label[16];
@@ -287,7 +287,7 @@ TEST_IN(placement, one_tokens_nodes_leave_sets_of_labels_for_others)
         0);
 }
 
-TEST_IN(placement, out_of_memory_refuses_an_event_and_changes_nothing)
+TEST_IN(placement, failed_allocation_refuses_the_event_without_effect)
 {
     struct placement_options w = workers(1, 2, 500);
     const char *label = "k=v";
@@ -340,7 +340,7 @@ static unsigned n_left(void)
     return n;
 }
 
-TEST_IN(placement, idle_nodes_leave_the_longest_idle_first_and_never_below_their_floor)
+TEST_IN(placement, longest_idle_node_leaves_first_and_not_below_the_floor)
 {
     idle("a", 1000, 2);
     pass(100);
@@ -365,7 +365,7 @@ TEST_IN(placement, idle_nodes_leave_the_longest_idle_first_and_never_below_their
     assert_int_equal(has("job"), 2);
 }
 
-TEST_IN(placement, node_that_works_or_is_waited_for_is_not_idle)
+TEST_IN(placement, assigned_or_reserved_node_is_not_idle)
 {
     idle("a", 1000, 0);
     idle("b", 1000, 0);
@@ -384,7 +384,7 @@ TEST_IN(placement, node_that_works_or_is_waited_for_is_not_idle)
     assert_int_equal(n_left(), 2);
 }
 
-TEST_IN(placement, node_that_is_put_out_leaves_its_job_and_gets_no_other)
+TEST_IN(placement, removed_node_leaves_its_job_and_gets_no_other)
 {
     come(0, 2);
     submit("job", workers(1, 2, 500));

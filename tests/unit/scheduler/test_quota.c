@@ -43,7 +43,7 @@ static struct placement_demand demand(const char *job)
 }
 
 /* What a quota was lowered by is lacking, too. */
-TEST_IN(quota, a_minimum_takes_as_much_as_it_takes_to_be_within_a_lowered_one)
+TEST_IN(quota, minimum_takes_nodes_down_to_a_lowered_quota)
 {
     quota("a*", 6);
     come_more(6, NULL);
@@ -58,7 +58,7 @@ TEST_IN(quota, a_minimum_takes_as_much_as_it_takes_to_be_within_a_lowered_one)
 }
 
 /* A job that was ended for the share lost two nodes, and kept the third one. */
-TEST_IN(quota, a_job_that_is_ended_for_a_share_keeps_nothing)
+TEST_IN(quota, job_ended_for_a_quota_releases_all_nodes)
 {
     quota("a*", 5);
     come_more(1, NULL);
@@ -72,7 +72,7 @@ TEST_IN(quota, a_job_that_is_ended_for_a_share_keeps_nothing)
 }
 
 /* Its own node was of use for what it lacked, and it would have ended itself. */
-TEST_IN(quota, who_ends_others_for_a_share_goes_on_itself)
+TEST_IN(quota, job_that_takes_from_others_continues)
 {
     struct placement_options options = on("gpu=g", strong(1, 2));
     quota("a*", 3);
@@ -92,7 +92,7 @@ TEST_IN(quota, who_ends_others_for_a_share_goes_on_itself)
     assert_int_equal(has("a2"), 3);
 }
 
-TEST_IN(quota, what_is_lacking_of_nodes_alone_is_not_taken_of_its_own)
+TEST_IN(quota, lack_of_nodes_takes_none_of_the_jobs_own_workers)
 {
     struct placement_options options = {.min = {1, 0, 1, 0}, .max = {3, 0, 1, 0}};
     quota("a*", 9);
@@ -104,7 +104,7 @@ TEST_IN(quota, what_is_lacking_of_nodes_alone_is_not_taken_of_its_own)
     assert_int_equal(view("a1").lacks, 1);
 }
 
-TEST_IN(quota, who_waits_for_another_quota_than_before_is_told)
+TEST_IN(quota, change_of_the_lacking_quota_is_reported)
 {
     submit("a1", workers(4, 4, 0));
     quota("a*", 3);
@@ -119,7 +119,7 @@ TEST_IN(quota, who_waits_for_another_quota_than_before_is_told)
     assert_string_equal(pool.waits, "a1 a1 a1 ");
 }
 
-TEST_IN(quota, who_can_never_have_its_minimum_keeps_no_share)
+TEST_IN(quota, job_above_its_quota_reserves_nothing)
 {
     quota("a*", 4);
     come_more(2, NULL);
@@ -139,7 +139,7 @@ TEST_IN(quota, who_can_never_have_its_minimum_keeps_no_share)
     assert_int_equal(has("a2"), 4);
 }
 
-TEST_IN(quota, a_job_counts_against_each_pattern_that_is_its)
+TEST_IN(quota, job_counts_for_each_matching_pattern)
 {
     quota("a*", 5);
     quota("*x", 3);
@@ -159,7 +159,7 @@ TEST_IN(quota, a_job_counts_against_each_pattern_that_is_its)
 }
 
 /* Its nodes were its own for ever, and it never ran. */
-TEST_IN(quota, who_lacks_some_of_a_minimum_above_it_gives_the_rest_up)
+TEST_IN(quota, incomplete_minimum_above_the_quota_is_given_up)
 {
     quota("a*", 4);
     come_more(5, NULL);
@@ -181,7 +181,7 @@ TEST_IN(quota, who_lacks_some_of_a_minimum_above_it_gives_the_rest_up)
     assert_string_equal(pool.waits, "a1 a1 ");
 }
 
-TEST_IN(quota, no_more_is_ordered_than_it_lets_jobs_have)
+TEST_IN(quota, demand_does_not_exceed_the_quota)
 {
     struct placement_supply supply;
     quota("a*", 5);
@@ -211,7 +211,7 @@ TEST_IN(quota, no_more_is_ordered_than_it_lets_jobs_have)
 
 /* It hid what it wanted as long as others had all of it, though they would have had to give it up:
  * the machines that it needed were never ordered. */
-TEST_IN(quota, what_others_would_give_up_may_be_ordered)
+TEST_IN(quota, demand_includes_nodes_that_others_would_release)
 {
     struct placement_options picky = on("gpu=b", workers(2, 2, 500));
     quota("a*", 4);
@@ -238,7 +238,7 @@ TEST_IN(quota, what_others_would_give_up_may_be_ordered)
     assert_int_equal(demand("a2").max, 0);
 }
 
-TEST_IN(quota, the_smallest_of_a_name_is_told)
+TEST_IN(quota, smallest_matching_quota_is_reported)
 {
     quota("a*", 5);
     quota("*b", 3);
@@ -248,7 +248,7 @@ TEST_IN(quota, the_smallest_of_a_name_is_told)
     assert_null(placement_quota(pool.p, "c").pattern);
 }
 
-TEST_IN(quota, there_are_so_many_and_what_is_none_is_refused)
+TEST_IN(quota, quotas_above_the_limit_and_invalid_ones_are_refused)
 {
     char pattern[MSG_SCOPE_MAX + 2];
     struct placement_event event = {.type = PLACEMENT_QUOTA, .pattern = pattern, .nodes = 1};

@@ -13,7 +13,7 @@ static bool has_another_turn(void)
 }
 
 /* One that could have been served waited until something else happened. */
-TEST_IN(turns, growth_by_a_node_of_no_use_spares_one_that_another_job_waits_for)
+TEST_IN(steps, growth_by_an_unneeded_node_frees_one_for_a_waiting_job)
 {
     came("g1", "gpu=a");
     submit("grows", workers(1, 2, 500));
@@ -35,7 +35,7 @@ TEST_IN(turns, growth_by_a_node_of_no_use_spares_one_that_another_job_waits_for)
 
 /* Who held a part of a share for ever was not asked to give it up, where it became scarce behind
  * those who wait. */
-TEST_IN(turns, minimum_that_uses_up_a_quota_is_seen_by_those_before_it)
+TEST_IN(steps, minimum_that_uses_up_a_quota_affects_earlier_jobs)
 {
     quota("*p*", 1);
     quota("*q*", 3);

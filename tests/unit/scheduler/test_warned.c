@@ -8,7 +8,7 @@ static struct placement_options suspended(struct placement_options w)
 }
 
 /* Nobody gets a part of a minimum. */
-TEST_IN(warned, minimum_is_filled_up_all_at_once)
+TEST_IN(warned, minimum_is_filled_at_once)
 {
     come(1, 3);
     submit("a", workers(3, 5, 500));
@@ -21,7 +21,7 @@ TEST_IN(warned, minimum_is_filled_up_all_at_once)
 }
 
 /* A good one went, and the job was below its minimum once the other one had gone. */
-TEST_IN(warned, job_that_is_scaled_down_keeps_those_that_last)
+TEST_IN(warned, scaled_down_job_keeps_unwarned_nodes)
 {
     come(1, 3);
     submit("a", workers(3, 3, 500));
@@ -33,7 +33,7 @@ TEST_IN(warned, job_that_is_scaled_down_keeps_those_that_last)
     assert_true(is_leaving("n03"));
 }
 
-TEST_IN(warned, node_that_was_asked_to_leave_is_of_its_quota_until_it_has)
+TEST_IN(warned, released_node_counts_for_its_quota_until_freed)
 {
     quota("*", 2);
     come(1, 4);
@@ -72,7 +72,7 @@ static void restored(const char *node, uint64_t assignment)
 }
 
 /* The newest of those that are heard. */
-TEST_IN(warned, who_goes_after_a_restart_has_been_heard)
+TEST_IN(warned, only_connected_nodes_are_released_after_a_restart)
 {
     submit("a", workers(1, 1, 500));
     restored("n1", 1);
@@ -89,7 +89,7 @@ TEST_IN(warned, who_goes_after_a_restart_has_been_heard)
 }
 
 /* The server forgot with its restart who was warned, and ended the one that had come for it. */
-TEST_IN(warned, nobody_goes_after_a_restart_before_all_have_said_what_they_know)
+TEST_IN(warned, no_node_is_released_after_a_restart_before_all_are_connected)
 {
     submit("a", workers(2, 2, 500));
     restored("n1", 1);
