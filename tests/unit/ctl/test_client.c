@@ -157,7 +157,7 @@ static void request(struct client_request *req)
     turn();
 }
 
-TEST_IN(client, connects_with_the_first_request_and_sends_one_after_the_other)
+TEST_IN(client, first_request_connects_and_requests_are_sent_in_sequence)
 {
     struct client_request first = ask_of(false);
     struct client_request second = ask_of(true);
@@ -179,7 +179,7 @@ TEST_IN(client, connects_with_the_first_request_and_sends_one_after_the_other)
     assert_int_equal(f.dials, 1);
 }
 
-TEST_IN(client, repeats_an_open_request_and_begins_its_list_anew)
+TEST_IN(client, reconnect_repeats_an_open_request_with_an_empty_list)
 {
     struct client_request req = ask_of(false);
     request(&req);
@@ -198,7 +198,7 @@ TEST_IN(client, repeats_an_open_request_and_begins_its_list_anew)
     assert_int_equal(f.dials, 2);
 }
 
-TEST_IN(client, tries_later_and_later_until_it_is_connected)
+TEST_IN(client, connect_attempts_back_off_until_connected)
 {
     static const long waits[] = {250, 500, 1000, 1000};
     struct client_request req = ask_of(false);
@@ -223,7 +223,7 @@ TEST_IN(client, tries_later_and_later_until_it_is_connected)
     client_cancel(f.client, &req);
 }
 
-TEST_IN(client, reconnects_if_the_server_is_silent_during_a_request)
+TEST_IN(client, silent_server_during_a_request_causes_a_reconnect)
 {
     struct client_request req = ask_of(false);
     request(&req);
@@ -240,7 +240,7 @@ TEST_IN(client, reconnects_if_the_server_is_silent_during_a_request)
     assert_true(client_is_connected(f.client));
 }
 
-TEST_IN(client, takes_a_token_for_rejected_after_two_tries_and_tries_again_later)
+TEST_IN(client, token_is_rejected_after_two_attempts_and_retried_later)
 {
     struct client_request req = ask_of(false);
     f.w.token.secret[0] ^= 1;
@@ -263,7 +263,7 @@ TEST_IN(client, takes_a_token_for_rejected_after_two_tries_and_tries_again_later
     said_is("question:0/0/0 ");
 }
 
-TEST_IN(client, reports_refusals_and_responses_that_do_not_fit)
+TEST_IN(client, refusal_and_unexpected_response_are_reported)
 {
     static char long_name[400];
     struct tfe_msg wrong = {.type = MSG_EVENTS, .u.events.job = long_name};
@@ -291,7 +291,7 @@ TEST_IN(client, reports_refusals_and_responses_that_do_not_fit)
     said_is("question:1/2/0 ");
 }
 
-TEST_IN(client, calls_nobody_back_for_a_cancelled_request)
+TEST_IN(client, cancelled_request_has_no_callback)
 {
     struct client_request first = ask_of(true);
     struct client_request second = ask_of(false);
@@ -335,7 +335,7 @@ TEST_IN(client, requests_of_owners_take_turns)
     said_is("question:0/0/0 order:0/0/0 question:0/0/0 order:0/0/0 question:0/0/0 ");
 }
 
-TEST_IN(client, sends_no_faster_than_the_server_permits)
+TEST_IN(client, rate_of_requests_stays_below_the_servers_limit)
 {
     struct client_request req = ask_of(false);
     unsigned n = 0;

@@ -119,7 +119,7 @@ static int line_of(const char *begin, int height)
     return -1;
 }
 
-TEST(watch, shows_jobs_the_chosen_one_its_epochs_and_nodes_at_80_by_24)
+TEST(watch, screen_of_80_by_24_shows_jobs_epochs_and_nodes)
 {
     struct watch_model m;
     make(&m);
@@ -140,7 +140,7 @@ TEST(watch, shows_jobs_the_chosen_one_its_epochs_and_nodes_at_80_by_24)
     done(&m);
 }
 
-TEST(watch, fits_any_size)
+TEST(watch, any_screen_size_is_drawn)
 {
     struct watch_model m;
     make(&m);
@@ -154,7 +154,7 @@ TEST(watch, fits_any_size)
     done(&m);
 }
 
-TEST(watch, keys_choose_nodes_in_the_order_that_is_shown)
+TEST(watch, keys_select_nodes_in_the_displayed_order)
 {
     struct watch_model m;
     make(&m);
@@ -179,7 +179,7 @@ TEST(watch, keys_choose_nodes_in_the_order_that_is_shown)
     done(&m);
 }
 
-TEST(watch, details_of_a_node_are_all_that_has_a_key)
+TEST(watch, details_of_a_node_contain_every_field_with_a_key)
 {
     struct watch_model m;
     make(&m);
@@ -196,7 +196,7 @@ TEST(watch, details_of_a_node_are_all_that_has_a_key)
     done(&m);
 }
 
-TEST(watch, says_what_is_not_well_and_asks_before_it_does_something)
+TEST(watch, problems_are_shown_and_orders_are_confirmed)
 {
     struct watch_model m;
     make(&m);
@@ -210,7 +210,7 @@ TEST(watch, says_what_is_not_well_and_asks_before_it_does_something)
     done(&m);
 }
 
-TEST(watch, curves_are_as_high_as_they_are)
+TEST(watch, height_of_a_curve_is_proportional)
 {
     struct watch_model m;
     make(&m);
@@ -225,7 +225,7 @@ TEST(watch, curves_are_as_high_as_they_are)
 }
 
 /* Regression: the distance between the extremes overflows, and the bar's index was out of range. */
-TEST(watch, numbers_at_both_ends_of_what_there_is_have_a_height)
+TEST(watch, smallest_and_largest_numbers_have_a_height)
 {
     struct watch_model m;
     make(&m);
@@ -239,7 +239,7 @@ TEST(watch, numbers_at_both_ends_of_what_there_is_have_a_height)
     done(&m);
 }
 
-TEST(watch, knows_the_run_of_the_chosen_job)
+TEST(watch, run_of_the_selected_job_is_known)
 {
     struct watch_model m;
     make(&m);
@@ -249,7 +249,7 @@ TEST(watch, knows_the_run_of_the_chosen_job)
     done(&m);
 }
 
-TEST(progress, a_bar_where_the_total_is_known)
+TEST(progress, bar_is_shown_if_the_total_is_known)
 {
     char line[PROGRESS_LINE_MAX];
     struct progress p = {.state = "running", .epoch = 3, .step = 250, .total = 1000, .per_s = 12.5};

@@ -14,7 +14,7 @@ static const struct msg_audit_row row = {.number = 7,
                                          .result = "done",
                                          .hash = "not part of it"};
 
-TEST(audit_chain, is_what_protocol_md_says)
+TEST(audit_chain, hash_matches_protocol_md)
 {
     char hash[AUDIT_HASH_CHARS + 1];
     /* Computed by Python's hashlib:
@@ -23,7 +23,7 @@ TEST(audit_chain, is_what_protocol_md_says)
     assert_string_equal(hash, "c1ef7971602fe623cfdb347b28038f5d133a91976be8b28662bc6bd61a00c689");
 }
 
-TEST(audit_chain, no_field_can_take_from_its_neighbour)
+TEST(audit_chain, shifted_field_boundary_changes_the_hash)
 {
     char one[AUDIT_HASH_CHARS + 1];
     char two[AUDIT_HASH_CHARS + 1];

@@ -67,7 +67,7 @@ static char *written(void (*put)(FILE *out, const void *row), const void *row)
     "\"created_ms\":null,\"spec\":null,\"saved_step\":null,\"saved_ms\":null,"                     \
     "\"lingers\":false"
 
-TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
+TEST(rows, unknown_fields_of_a_node_are_null)
 {
     struct node_record row = a_node();
     row.node.memory = (struct msg_memory){.bytes = 64, .has_snapshot = true, .epoch = 2, .step = 0};
@@ -89,7 +89,7 @@ TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
         "\"snapshot_step\":null" NOTHING_REPORTED "}");
 }
 
-TEST(rows, have_addresses_of_ipv6_in_brackets)
+TEST(rows, ipv6_address_is_in_brackets)
 {
     struct node_record row = a_node();
     char room[RECORD_TEXT_MAX];
@@ -109,7 +109,7 @@ struct parcel {
     uint64_t after;
 };
 
-TEST(rows, have_the_fields_of_a_part_in_its_place)
+TEST(rows, fields_of_a_part_appear_at_its_position)
 {
     static const struct record_field fields[] = {
         {.key = "before", .type = RECORD_U32, .offset = offsetof(struct parcel, before)},
@@ -136,7 +136,7 @@ TEST(rows, have_the_fields_of_a_part_in_its_place)
     free(copy);
 }
 
-TEST(rows, in_json_are_utf8_whatever_a_label_was)
+TEST(rows, json_is_utf8_for_any_label)
 {
     struct msg_status_job row = {
         .job = "a\xff\xc3\xa4\xc3", .state = STATE_WAITING, .reason = "say \"x\"\\"};
@@ -149,7 +149,7 @@ TEST(rows, in_json_are_utf8_whatever_a_label_was)
 }
 
 /* The message of a row is only valid during the call. */
-TEST(rows, that_are_kept_own_all_that_they_say)
+TEST(rows, copied_record_owns_its_texts)
 {
     struct record_list list = {.v = NULL};
     for (int turn = 0; turn < 40; turn++) {
@@ -188,7 +188,7 @@ static void put_table(FILE *out, const void *rows)
     assert_int_equal(text_table_print(&t, rows, 0, 1, out), 0);
 }
 
-TEST(rows, in_a_table_are_as_wide_as_what_is_seen_and_steer_no_terminal)
+TEST(rows, table_cells_have_display_width_and_no_control_characters)
 {
     struct node_record a = a_node();
     struct node_record b = {.node = {.node = "n2", .name = "b"}};
@@ -202,7 +202,7 @@ TEST(rows, in_a_table_are_as_wide_as_what_is_seen_and_steer_no_terminal)
     free(text);
 }
 
-TEST(rows, have_lengths_of_time_in_two_units_at_most)
+TEST(rows, duration_has_at_most_two_units)
 {
     static const struct {
         int64_t ms;
@@ -224,7 +224,7 @@ static void put_span(FILE *out, const void *rows)
     assert_int_equal(text_table_print(&t, rows, 2, 0, out), 2);
 }
 
-TEST(rows, say_of_a_length_that_is_not_all_known_that_it_is_one_at_least)
+TEST(rows, partly_known_duration_is_shown_as_a_lower_bound)
 {
     struct epoch_record a = {.row = {.epoch = 1}, .standstill = 1234};
     struct epoch_record b = {.row = {.epoch = 2}, .standstill = 1234, .is_lower_bound = true};
@@ -235,7 +235,7 @@ TEST(rows, say_of_a_length_that_is_not_all_known_that_it_is_one_at_least)
 }
 
 /* A list contains rows of several kinds, and a time that is still ahead is left out. */
-TEST(rows, of_one_kind_alone_are_in_its_list_of_json)
+TEST(rows, json_list_contains_records_of_one_kind)
 {
     struct record_list list = {.v = NULL};
     struct msg_status_job job = {.job = "j", .state = STATE_RUNNING};
@@ -263,7 +263,7 @@ static void put_blamed(FILE *out, const void *row)
     record_csv(&schema_epoch, row, out);
 }
 
-TEST(rows, in_csv_begin_no_formula_in_any_sheet)
+TEST(rows, csv_field_never_starts_a_formula)
 {
     static const struct {
         const char *label, *cell;
@@ -278,7 +278,7 @@ TEST(rows, in_csv_begin_no_formula_in_any_sheet)
 }
 
 /* Lists come first in memory, so that numbers are aligned. */
-TEST(rows, that_are_kept_have_their_numbers_at_even_places)
+TEST(rows, copied_record_is_aligned)
 {
     for (size_t n = 1; n < 9; n++) {
         struct node_record row = a_node();
@@ -298,7 +298,7 @@ static void put_csv(FILE *out, const void *row)
     record_csv(&schema_epoch, row, out);
 }
 
-TEST(rows, in_csv_quote_what_others_wrote_and_are_no_formula)
+TEST(rows, csv_quotes_foreign_text_without_a_formula)
 {
     struct epoch_record row = {.row = {.epoch = 5,
                                        .blamed = "=a\",b",
@@ -379,7 +379,7 @@ TEST(epochs, checkpoint_without_a_step_is_shown_in_the_newest_epoch)
     record_list_done(&ledger);
 }
 
-TEST(epochs, whose_steps_are_seen_train_from_the_first_one_on)
+TEST(epochs, training_counts_from_the_first_reported_step)
 {
     struct record_list ledger = {.v = NULL};
     struct epochs_total total;
@@ -403,7 +403,7 @@ TEST(epochs, whose_steps_are_seen_train_from_the_first_one_on)
     record_list_done(&ledger);
 }
 
-TEST(epochs, of_a_job_that_waits_stand_still_until_now)
+TEST(epochs, standstill_of_a_waiting_job_lasts_until_now)
 {
     struct record_list ledger = {.v = NULL};
     struct epochs_total total;
@@ -427,7 +427,7 @@ TEST(epochs, of_a_job_that_waits_stand_still_until_now)
 }
 
 /* What a job waits for may quote an agent. */
-TEST(epochs, in_json_are_utf8_whatever_a_job_waits_for)
+TEST(epochs, json_is_utf8_for_any_reason_of_waiting)
 {
     struct record_list ledger = {.v = NULL};
     const struct tfe_msg request = operation_request(OPERATION_EPOCHS, "j");
@@ -443,7 +443,7 @@ TEST(epochs, in_json_are_utf8_whatever_a_job_waits_for)
 }
 
 /* Reports of one run's script are not applied to other runs. */
-TEST(epochs, of_another_run_are_judged_by_what_that_one_tells)
+TEST(epochs, step_reports_are_judged_per_run)
 {
     struct record_list ledger = {.v = NULL};
     struct epochs_total total;
@@ -478,7 +478,7 @@ TEST(epochs, of_another_run_are_judged_by_what_that_one_tells)
     record_list_done(&ledger);
 }
 
-TEST(epochs, that_are_over_do_not_run_until_now)
+TEST(epochs, ended_epoch_does_not_run_until_now)
 {
     struct record_list ledger = {.v = NULL};
     add_epoch(&ledger, 1, 1, 1000, 0);
@@ -491,7 +491,7 @@ TEST(epochs, that_are_over_do_not_run_until_now)
 
 /* A server that was killed did not record the end, and no node came back: the duration is unknown.
  */
-TEST(epochs, that_nobody_saw_end_do_not_run_until_now)
+TEST(epochs, epoch_without_observed_end_does_not_run_until_now)
 {
     struct record_list ledger = {.v = NULL};
     add_epoch(&ledger, 1, 1, 1000, 0);
@@ -501,7 +501,7 @@ TEST(epochs, that_nobody_saw_end_do_not_run_until_now)
     record_list_done(&ledger);
 }
 
-TEST(epochs, of_a_script_that_fails_each_time_are_of_no_use)
+TEST(epochs, repeatedly_failing_script_has_no_useful_time)
 {
     struct record_list ledger = {.v = NULL};
     struct epochs_total total;
@@ -549,7 +549,7 @@ TEST(rows, json_of_a_job_is_embedded_also_when_copied)
     json_decref(json);
 }
 
-TEST(epochs, of_a_failed_run_stay_as_they_are_when_the_next_run_begins)
+TEST(epochs, next_run_does_not_change_those_of_a_failed_run)
 {
     struct record_list alone = {.v = NULL};
     struct record_list both = {.v = NULL};
@@ -569,7 +569,7 @@ TEST(epochs, of_a_failed_run_stay_as_they_are_when_the_next_run_begins)
     record_list_done(&both);
 }
 
-TEST(epochs, of_a_ledger_tell_how_long_training_ran_and_stood_still)
+TEST(epochs, ledger_gives_training_and_standstill_times)
 {
     struct record_list ledger = {.v = NULL};
     struct epochs_total total;
@@ -602,7 +602,7 @@ TEST(epochs, of_a_ledger_tell_how_long_training_ran_and_stood_still)
 }
 
 /* JSON fields are found by their key, and columns by their heading. */
-TEST(kinds, call_each_field_by_a_name_of_its_own)
+TEST(schemas, field_names_of_a_record_are_unique)
 {
     static const struct record_schema *const kinds[] = {&schema_job, &schema_node_of_job,
                                                         &schema_epoch, &schema_health};

@@ -144,7 +144,7 @@ static void next_run(void)
     assert_epoch();
 }
 
-TEST_IN(metrics, of_the_lowest_rank_count_and_anothers_once_that_is_silent)
+TEST_IN(metrics, lowest_rank_counts_and_another_after_its_silence)
 {
     loss(1, 1, 1, 5);
     loss(2, 1, 1, 6); /* rank 1 has reported */
@@ -197,7 +197,7 @@ TEST_IN(metrics, come_at_most_once_a_second)
     assert_loss(2, 3);
 }
 
-TEST_IN(metrics, of_another_epoch_or_of_who_has_no_rank_say_nothing)
+TEST_IN(metrics, report_of_another_epoch_or_without_rank_is_ignored)
 {
     loss(0, 2, 9, 1);
     loss(SPARE, 1, 9, 1);
@@ -206,7 +206,7 @@ TEST_IN(metrics, of_another_epoch_or_of_who_has_no_rank_say_nothing)
     assert_false(shown().has_step);
 }
 
-TEST_IN(metrics, of_the_next_epoch_are_anybodys_and_of_the_next_run_begin_anew)
+TEST_IN(metrics, next_epoch_accepts_any_rank_and_next_run_starts_empty)
 {
     loss(0, 1, 4, 1);
     assert_int_equal(shown().samples, 40);
@@ -223,7 +223,7 @@ TEST_IN(metrics, of_the_next_epoch_are_anybodys_and_of_the_next_run_begin_anew)
     assert_int_equal(row.total, 0); /* the row belongs to another run */
 }
 
-TEST_IN(checkpoints, are_an_event_once_in_ten_seconds_with_their_highest_step)
+TEST_IN(checkpoints, event_appears_once_in_ten_seconds_with_the_highest_step)
 {
     saves(0, 1, 0);
     assert_string_equal(newest_event(), "a checkpoint was written");
@@ -238,7 +238,7 @@ TEST_IN(checkpoints, are_an_event_once_in_ten_seconds_with_their_highest_step)
     assert_string_equal(newest_event(), "a checkpoint of step 7 was written");
 }
 
-TEST_IN(checkpoints, are_counted_anew_in_each_epoch_and_their_steps_in_each_run)
+TEST_IN(checkpoints, count_restarts_per_epoch_and_steps_per_run)
 {
     saves(0, 3, 7);
     fake_clock_pass(NULL, 10000);
@@ -253,7 +253,7 @@ TEST_IN(checkpoints, are_counted_anew_in_each_epoch_and_their_steps_in_each_run)
     assert_string_equal(newest_event(), "a checkpoint of step 2 was written");
 }
 
-TEST_IN(notices, are_shown_until_they_are_withdrawn)
+TEST_IN(notices, notice_is_shown_until_withdrawn)
 {
     struct msg_status_node row = {.notice = NULL};
     struct tfe_msg notice = {.type = MSG_NOTICE,
@@ -278,7 +278,7 @@ static void machine_stats(uint32_t session, uint32_t step_us)
                                    .u.machine_stats = {.step_us = step_us, .work_us = step_us}});
 }
 
-TEST_IN(slow, is_named_for_as_long_as_it_is_here)
+TEST_IN(slow, straggler_is_named_while_connected)
 {
     for (int round = 0; round < 3; round++) {
         fake_clock_pass(NULL, 6000);

@@ -20,7 +20,7 @@ static const char *about_kept(const char *about)
     return ((const struct msg_audit_row *)row)->about;
 }
 
-TEST(audit, a_row_is_one_line_whatever_a_label_holds)
+TEST(audit, row_is_one_line_for_any_label)
 {
     struct event_base *base = event_base_new();
     char longest[2 * MSG_AUDIT_ABOUT_MAX];
@@ -33,7 +33,7 @@ TEST(audit, a_row_is_one_line_whatever_a_label_holds)
     event_base_free(base);
 }
 
-TEST(audit, what_was_refused_is_not_called_done)
+TEST(audit, refused_order_is_not_recorded_as_done)
 {
     const struct tfe_msg done = {.type = MSG_DONE};
     const struct tfe_msg refused = {.type = MSG_REFUSED,

@@ -144,7 +144,7 @@ static struct rows *request(struct bundles *b, const char *digest, uint32_t tota
     return rows;
 }
 
-TEST_IN(bundles, what_no_job_names_goes_an_hour_later_and_what_one_names_stays)
+TEST_IN(bundles, unused_bundle_is_deleted_after_an_hour_and_used_one_stays)
 {
     keep(1, 10);
     keep(2, 10);
@@ -169,7 +169,7 @@ TEST_IN(bundles, what_no_job_names_goes_an_hour_later_and_what_one_names_stays)
     bundles_free(b);
 }
 
-TEST_IN(bundles, where_there_is_no_room_the_oldest_goes_that_no_job_names_and_else_it_is_refused)
+TEST_IN(bundles, full_space_deletes_the_oldest_unused_bundle_or_refuses)
 {
     const unsigned n = (unsigned)(LIMIT_BUNDLES_BYTES / MSG_BUNDLE_MAX);
     struct tfe_msg msg;
@@ -192,7 +192,7 @@ TEST_IN(bundles, where_there_is_no_room_the_oldest_goes_that_no_job_names_and_el
     bundles_free(b);
 }
 
-TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_it_is_refused)
+TEST_IN(bundles, full_number_deletes_the_oldest_unused_bundle_or_refuses)
 {
     struct tfe_msg msg;
     for (unsigned i = 0; i < LIMIT_BUNDLES; i++) {
@@ -222,7 +222,7 @@ TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_i
     bundles_free(b);
 }
 
-TEST_IN(bundles, one_that_has_come_counts_once_though_its_bringer_has_not_gone)
+TEST_IN(bundles, complete_upload_counts_once_while_its_client_is_connected)
 {
     struct tfe_msg msg;
     const unsigned n = (unsigned)(LIMIT_BUNDLES_BYTES / MSG_BUNDLE_MAX);
@@ -250,7 +250,7 @@ TEST_IN(bundles, one_that_has_come_counts_once_though_its_bringer_has_not_gone)
     bundles_free(b);
 }
 
-TEST_IN(bundles, one_scope_brings_so_many_at_a_time_and_others_have_their_places)
+TEST_IN(bundles, uploads_of_one_scope_are_limited_and_others_have_slots)
 {
     enum { SHARE = (LIMIT_UPLOADS - LIMIT_ADMIN_UPLOADS) / 4 };
     struct bundles *b = open_it();
@@ -274,7 +274,7 @@ TEST_IN(bundles, one_scope_brings_so_many_at_a_time_and_others_have_their_places
     bundles_free(b);
 }
 
-TEST_IN(bundles, one_that_comes_too_slowly_is_refused_and_its_place_is_free)
+TEST_IN(bundles, slow_upload_is_refused_and_frees_its_slot)
 {
     struct bundles *b = open_it();
     struct tfe_msg msg;
@@ -315,7 +315,7 @@ static unsigned open_there(void)
     return n;
 }
 
-TEST_IN(bundles, a_disk_that_makes_no_file_is_told_and_what_came_to_no_end_leaves_none)
+TEST_IN(bundles, failed_file_creation_is_reported_and_aborted_upload_leaves_no_file)
 {
     struct tfe_msg msg;
     struct bundles *b = open_it();
@@ -335,7 +335,7 @@ TEST_IN(bundles, a_disk_that_makes_no_file_is_told_and_what_came_to_no_end_leave
     bundles_free(b);
 }
 
-TEST_IN(bundles, whose_bringer_goes_before_the_disk_has_made_its_file_has_none)
+TEST_IN(bundles, client_lost_before_file_creation_leaves_no_file)
 {
     const struct msg_bundle_have have = {.digest = digest_of(1), .total = 100};
     struct rows *rows;
@@ -357,7 +357,7 @@ TEST_IN(bundles, whose_bringer_goes_before_the_disk_has_made_its_file_has_none)
     assert_int_equal(open_there(), 0);
 }
 
-TEST_IN(bundles, one_may_end_before_its_total_and_nothing_more_is_taken_then)
+TEST_IN(bundles, upload_may_end_before_its_total_and_accepts_no_more)
 {
     static const uint8_t byte = 'x';
     uint8_t sum[MSG_BUNDLE_HEX / 2];
@@ -395,7 +395,7 @@ TEST_IN(bundles, one_may_end_before_its_total_and_nothing_more_is_taken_then)
     }
 }
 
-TEST_IN(bundles, a_server_ends_while_one_comes_whose_bringer_has_gone)
+TEST_IN(bundles, server_end_during_an_abandoned_upload_is_clean)
 {
     static uint8_t bytes[MSG_CHUNK_MAX];
     struct tfe_msg msg;

@@ -45,7 +45,7 @@ static bool is_out(const struct deny_list *bans, const char *job, const char *no
     return deny_list_find(bans, &by, job, node, name, now) != NULL;
 }
 
-TEST_IN(bans, key_and_label_are_out_of_that_job_whatever_the_node_is_called_now)
+TEST_IN(bans, ban_applies_to_key_and_label_under_any_node_id)
 {
     ban(*state, "n", "team-a", "box", 2000);
     assert_true(is_out(*state, "team-a", "n", key, "box"));
@@ -57,14 +57,14 @@ TEST_IN(bans, key_and_label_are_out_of_that_job_whatever_the_node_is_called_now)
 }
 
 /* Regression: evicting one unlabelled node kept out all unlabelled nodes with the same token. */
-TEST_IN(bans, a_node_without_a_label_is_out_alone)
+TEST_IN(bans, ban_without_label_applies_to_the_node_only)
 {
     ban(*state, "n", "team-a", "", 2000);
     assert_true(is_out(*state, "team-a", "n", key, ""));
     assert_false(is_out(*state, "team-a", "n2", key, ""));
 }
 
-TEST_IN(bans, a_key_of_its_own_is_out_whatever_its_label_and_its_token_with_the_label)
+TEST_IN(bans, ban_applies_to_an_own_key_and_to_its_token_with_the_label)
 {
     const struct msg_ban_row row = {.node = "n",
                                     .job = "team-a",
@@ -87,7 +87,7 @@ TEST_IN(bans, a_key_of_its_own_is_out_whatever_its_label_and_its_token_with_the_
 }
 
 /* Otherwise, evicting a node whose key is unknown would keep out other nodes with its label. */
-TEST_IN(bans, an_unknown_key_is_nobodys)
+TEST_IN(bans, unknown_key_matches_no_ban)
 {
     const struct msg_ban_row row = {
         .node = "n", .job = "team-a", .key = "", .token = "", .name = "box", .until = {2000}};
@@ -96,7 +96,7 @@ TEST_IN(bans, an_unknown_key_is_nobodys)
     assert_false(is_out(*state, "team-a", "n2", other_key, "box"));
 }
 
-TEST_IN(bans, a_ban_ends_at_its_time)
+TEST_IN(bans, expired_ban_does_not_apply)
 {
     ban(*state, "n", "team-a", "box", 1001);
     ban(*state, "m", "team-a", "tube", 1000);
@@ -105,7 +105,7 @@ TEST_IN(bans, a_ban_ends_at_its_time)
     assert_null(deny_list_find_named(*state, &admin, "tube", now));
 }
 
-TEST_IN(bans, the_last_word_about_a_node_counts)
+TEST_IN(bans, newest_ban_of_a_node_counts)
 {
     ban(*state, "n", "team-a", "box", 2000);
     ban(*state, "n", "team-a", "tube", 3000);
@@ -114,7 +114,7 @@ TEST_IN(bans, the_last_word_about_a_node_counts)
     assert_null(deny_list_at(*state, 1));
 }
 
-TEST_IN(bans, whoever_may_lift_one_finds_it_by_id_or_label)
+TEST_IN(bans, ban_is_found_by_id_or_label_within_the_scope)
 {
     ban(*state, "n", "team-a", "box", 2000);
     ban(*state, "m", "team-b1", "box", 2000);
@@ -129,7 +129,7 @@ TEST_IN(bans, whoever_may_lift_one_finds_it_by_id_or_label)
 }
 
 /* Regression: a renewed key counted as another key, which readmitted the evicted node. */
-TEST_IN(bans, who_renews_its_own_key_is_as_much_out)
+TEST_IN(bans, ban_applies_to_a_renewed_key)
 {
     static const uint8_t renewed[PRINCIPAL_KEY_ID_BYTES] = {3, 1, 1, 0, 9, 9, 9, 9, [15] = 1};
     static const uint8_t another[PRINCIPAL_KEY_ID_BYTES] = {3, 1, 1, 0, 9, 9, 9, 9, [15] = 2};
@@ -170,7 +170,7 @@ TEST_IN(bans, full_list_drops_entries_of_the_operator_with_most)
     assert_true(is_out(*state, "b2", "b2", key, "b2"));
 }
 
-TEST_IN(bans, the_oldest_makes_room)
+TEST_IN(bans, full_list_drops_the_oldest)
 {
     char name[8];
     for (unsigned i = 0; i <= DENY_LIST_MAX; i++) {

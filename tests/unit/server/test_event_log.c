@@ -58,7 +58,7 @@ static uint64_t next(const char *job, uint64_t after)
     return row ? row->number : 0;
 }
 
-TEST_IN(events, have_numbers_that_go_up_by_one_and_the_run_that_the_core_knows)
+TEST_IN(events, numbers_increase_by_one_and_run_is_that_of_the_core)
 {
     assert_int_equal(events_newest(e), 0);
     add("j", "first");
@@ -73,7 +73,7 @@ TEST_IN(events, have_numbers_that_go_up_by_one_and_the_run_that_the_core_knows)
     assert_int_equal(events_next(e, NULL, 3)->run, 3); /* an event of an earlier run */
 }
 
-TEST_IN(events, come_to_who_asks_behind_a_number_and_of_one_job)
+TEST_IN(events, query_after_a_number_and_of_a_job_is_answered)
 {
     add("a", "");
     add("b", "");
@@ -97,7 +97,7 @@ TEST_IN(events, above_the_buffer_the_oldest_go_and_that_is_known)
     assert_int_equal(next(NULL, BUFFERED + 1), BUFFERED + 2);
 }
 
-TEST_IN(events, the_newest_of_a_job_begin_behind_a_number)
+TEST_IN(events, newest_of_a_job_start_after_a_number)
 {
     bool all;
     assert_int_equal(events_before_last(e, NULL, 5, &all), 0);
@@ -120,7 +120,7 @@ TEST_IN(events, the_newest_of_a_job_begin_behind_a_number)
     assert_true(all);
 }
 
-TEST_IN(events, of_one_kind_and_job_at_once_some_are_left_out_and_counted)
+TEST_IN(events, burst_of_one_kind_and_job_is_limited_and_counted)
 {
     for (int i = 0; i < AT_ONCE + 3; i++) {
         add("a", "it came");
@@ -134,7 +134,7 @@ TEST_IN(events, of_one_kind_and_job_at_once_some_are_left_out_and_counted)
     assert_string_equal(events_next(e, NULL, AT_ONCE + 1)->message, "it came");
 }
 
-TEST_IN(events, of_all_kinds_and_jobs_together_there_is_a_bound_that_time_lifts)
+TEST_IN(events, total_rate_is_limited_and_recovers)
 {
     char job[32];
     for (int i = 0; i < 2100; i++) {
@@ -206,7 +206,7 @@ static uint32_t n_kept(void)
     return kept_read(&kept, MSG_EVENT_ROW, 10000, NULL);
 }
 
-TEST_IN(events, are_kept_on_a_disk_that_takes_them)
+TEST_IN(events, stored_events_are_read_back)
 {
     enum { WAITING = 5000 }; /* more than event_log.c queues */
     add("j", "before there was one");

@@ -48,7 +48,7 @@ static struct rdzv_trace of_ann(enum rdzv_trace_kind kind, uint64_t number, cons
                                .text = text};
 }
 
-TEST_IN(event, of_each_trace_is_one_plain_sentence)
+TEST_IN(event, each_trace_gives_one_plain_sentence)
 {
     static const struct {
         enum rdzv_trace_kind trace;
@@ -138,7 +138,7 @@ TEST_IN(event, of_a_trainer_names_a_signal_only_if_one_ended_it)
     check("node_exited", EVENT_WARN, "a trainer of ann has failed with code 139");
 }
 
-TEST_IN(event, of_a_hint_says_that_it_may_come_to_nothing)
+TEST_IN(event, hint_is_described_as_possible)
 {
     struct rdzv_trace trace = of_ann(TRACE_NODE_NOTICED, 0, "rebalance");
     trace.uncertain = true;
@@ -146,7 +146,7 @@ TEST_IN(event, of_a_hint_says_that_it_may_come_to_nothing)
     check("node_noticed", EVENT_WARN, "ann may terminate (rebalance)");
 }
 
-TEST_IN(event, is_not_made_of_a_trainer_that_was_told_to_end_or_ended_well)
+TEST_IN(event, stopped_or_successful_trainer_gives_no_event)
 {
     struct rdzv_trace trace = of_ann(TRACE_NODE_EXITED, 143, "");
     trace.stopped = true;
@@ -156,7 +156,7 @@ TEST_IN(event, is_not_made_of_a_trainer_that_was_told_to_end_or_ended_well)
     assert_int_equal(events_newest(events), 0);
 }
 
-TEST_IN(event, names_who_has_no_label_by_its_id_and_who_has_none_as_an_agent)
+TEST_IN(event, node_without_label_is_named_by_id_or_as_an_agent)
 {
     struct rdzv_trace trace = of_ann(TRACE_NODE_LEFT, 0, NULL);
     trace.name = "";
@@ -167,7 +167,7 @@ TEST_IN(event, names_who_has_no_label_by_its_id_and_who_has_none_as_an_agent)
     check("node_refused", EVENT_WARN, "an agent was refused: it comes too late");
 }
 
-TEST_IN(event, of_a_first_step_says_what_each_phase_took)
+TEST_IN(event, first_step_contains_the_duration_of_each_phase)
 {
     struct msg_epoch_row row = {.run = 1, .epoch = 7};
     row.at[EPOCH_DETECTED].ms = 1000;

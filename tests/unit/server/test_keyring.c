@@ -96,7 +96,7 @@ static const char *state_at(struct fixture *f, struct tfe_wall now)
     return row ? row->state : NULL;
 }
 
-TEST_IN(keyring, a_made_token_opens_with_its_jobs_and_its_label)
+TEST_IN(keyring, created_token_has_its_scope_and_label)
 {
     struct fixture *f = *state;
     struct token token;
@@ -109,7 +109,7 @@ TEST_IN(keyring, a_made_token_opens_with_its_jobs_and_its_label)
     assert_null(keyring_fault(f->ring, &f->by, today));
 }
 
-TEST_IN(keyring, a_made_token_that_the_server_has_no_row_of_is_worthless)
+TEST_IN(keyring, created_token_without_a_row_is_rejected)
 {
     struct fixture *f = *state;
     struct token token;
@@ -139,7 +139,7 @@ TEST_IN(keyring, an_expired_token_ends_sessions_and_opens_none)
     assert_int_equal(come(f, &token, later(61000)), TFE_EAUTH);
 }
 
-TEST_IN(keyring, an_expired_token_is_not_good_again_when_the_clock_is_set_back)
+TEST_IN(keyring, expired_token_stays_expired_after_a_clock_step_back)
 {
     struct fixture *f = *state;
     struct token token, other;
@@ -162,7 +162,7 @@ static void write_row(void *ctx, const struct msg_token_row *row)
     n_written++;
 }
 
-TEST_IN(keyring, an_expired_token_stays_so_in_a_server_whose_clock_was_set_back)
+TEST_IN(keyring, expired_token_stays_expired_after_restart_with_an_earlier_clock)
 {
     struct fixture *f = *state;
     struct token token;
@@ -203,7 +203,7 @@ TEST_IN(keyring, a_revoked_token_ends_sessions_and_opens_none)
     assert_null(keyring_fault(f->ring, &f->by, today));
 }
 
-TEST_IN(keyring, a_key_is_named_by_its_id_or_by_a_label_that_is_one_good_keys)
+TEST_IN(keyring, key_is_found_by_id_or_by_an_unambiguous_label)
 {
     struct fixture *f = *state;
     struct token token;
@@ -219,7 +219,7 @@ TEST_IN(keyring, a_key_is_named_by_its_id_or_by_a_label_that_is_one_good_keys)
     assert_int_equal(come(f, &token, today), TFE_EAUTH);
 }
 
-TEST_IN(keyring, a_token_that_needs_no_row_is_revoked_by_the_row_it_gets)
+TEST_IN(keyring, derived_token_is_revoked_by_a_new_row)
 {
     struct fixture *f = *state;
     struct token token;
@@ -239,7 +239,7 @@ TEST_IN(keyring, a_token_that_needs_no_row_is_revoked_by_the_row_it_gets)
 }
 
 /* Regression: the key before a renewal stayed valid for days. */
-TEST_IN(keyring, an_agents_own_key_is_revoked_with_all_that_it_was_renewed_from_and_to)
+TEST_IN(keyring, revocation_of_an_agents_key_covers_all_its_renewals)
 {
     struct fixture *f = *state;
     uint8_t public_key[32] = {9};
@@ -270,7 +270,7 @@ static const char node_a[] = "000000000000000000000000000000aa";
 static const char node_b[] = "000000000000000000000000000000bb";
 static const char node_c[] = "000000000000000000000000000000cc";
 
-TEST_IN(keyring, uses_are_counted_by_nodes_and_over_restarts)
+TEST_IN(keyring, uses_count_nodes_and_survive_restarts)
 {
     struct fixture *f = *state;
     struct token token;
@@ -299,7 +299,7 @@ TEST_IN(keyring, uses_are_counted_by_nodes_and_over_restarts)
     f->ring = again;
 }
 
-TEST_IN(keyring, tokens_of_any_number_of_uses_are_not_counted)
+TEST_IN(keyring, unlimited_token_counts_no_uses)
 {
     struct fixture *f = *state;
     struct token token;
@@ -311,7 +311,7 @@ TEST_IN(keyring, tokens_of_any_number_of_uses_are_not_counted)
 }
 
 /* Install, use and remove a root, like keys_rotate. */
-TEST_IN(keyring, the_ring_takes_a_new_root_uses_it_and_lets_the_old_one_go)
+TEST_IN(keyring, rotation_installs_uses_and_removes_a_root)
 {
     struct fixture *f = *state;
     struct token old, new, plain;
@@ -346,7 +346,7 @@ TEST_IN(keyring, the_ring_takes_a_new_root_uses_it_and_lets_the_old_one_go)
     assert_int_equal(come(f, &new, today), 0);
 }
 
-TEST_IN(keyring, keys_that_ended_are_forgotten_in_time)
+TEST_IN(keyring, ended_keys_are_forgotten_after_a_time)
 {
     struct fixture *f = *state;
     struct token revoked, expired, good;
@@ -369,7 +369,7 @@ TEST_IN(keyring, keys_that_ended_are_forgotten_in_time)
 }
 
 /* keep_ms is 0: history is kept without limit, and so are expired keys. */
-TEST_IN(keyring, keys_that_ended_are_kept_where_all_is_kept)
+TEST_IN(keyring, ended_keys_are_retained_with_unlimited_retention)
 {
     struct fixture *f = *state;
     struct token token;
@@ -387,7 +387,7 @@ TEST_IN(keyring, keys_that_ended_are_kept_where_all_is_kept)
     assert_string_equal(state_at(f, later(10000 * DAY_MS)), "expired");
 }
 
-TEST_IN(keyring, a_key_is_revoked_when_it_was_revoked_first)
+TEST_IN(keyring, first_revocation_time_is_retained)
 {
     struct fixture *f = *state;
     struct token token;
@@ -397,7 +397,7 @@ TEST_IN(keyring, a_key_is_revoked_when_it_was_revoked_first)
     assert_int_equal(row->revoked.ms, today.ms);
 }
 
-TEST_IN(keyring, rows_that_are_longer_than_any_are_refused)
+TEST_IN(keyring, too_long_row_is_refused)
 {
     struct fixture *f = *state;
     char longest[MSG_SCOPE_MAX + MSG_KEY_LABEL_MAX + 2];
@@ -416,7 +416,7 @@ TEST_IN(keyring, rows_that_are_longer_than_any_are_refused)
     assert_int_equal(keyring_add(f->ring, &row), TFE_EINVAL);
 }
 
-TEST_IN(keyring, a_node_whose_id_begins_anothers_has_not_used_that_ones_use)
+TEST_IN(keyring, node_id_prefix_does_not_count_as_a_use)
 {
     struct fixture *f = *state;
     struct token token;
@@ -427,7 +427,7 @@ TEST_IN(keyring, a_node_whose_id_begins_anothers_has_not_used_that_ones_use)
     assert_non_null(keyring_use(f->ring, &f->by, "0000000000", &row));
 }
 
-TEST_IN(keyring, a_list_goes_on_behind_a_key_that_was_forgotten_meanwhile)
+TEST_IN(keyring, listing_continues_after_a_forgotten_key)
 {
     struct fixture *f = *state;
     static const char gone[] = "01000100000000000000000000000005";
@@ -442,7 +442,7 @@ TEST_IN(keyring, a_list_goes_on_behind_a_key_that_was_forgotten_meanwhile)
 
 /* Regression: a server with the maximum number of issued keys did not start, because its own key
  * exceeded the limit. */
-TEST_IN(keyring, the_limit_is_for_what_is_made_and_not_for_what_is_known)
+TEST_IN(keyring, limit_applies_to_created_keys_only)
 {
     struct fixture *f = *state;
     struct token token;
@@ -507,7 +507,7 @@ static void assert_heard(const char *scope, uint32_t nodes, unsigned n)
     heard.n = 0;
 }
 
-TEST_IN(keyring, the_newest_quota_of_a_scope_counts_whatever_the_clock_does)
+TEST_IN(keyring, newest_quota_of_a_scope_counts_despite_clock_changes)
 {
     struct fixture *f = *state;
     char key[MSG_KEY_HEX + 1];
@@ -528,7 +528,7 @@ TEST_IN(keyring, the_newest_quota_of_a_scope_counts_whatever_the_clock_does)
     assert_int_equal(heard.n, 2);
 }
 
-TEST_IN(keyring, a_quota_counts_when_its_token_has_ended_and_its_row_stays)
+TEST_IN(keyring, quota_outlives_its_token_while_the_row_is_stored)
 {
     struct fixture *f = *state;
     char first[MSG_KEY_HEX + 1];
@@ -544,7 +544,7 @@ TEST_IN(keyring, a_quota_counts_when_its_token_has_ended_and_its_row_stays)
     assert_heard("a-*", 6, 1);
 }
 
-TEST_IN(keyring, rows_that_are_kept_say_a_quota_in_any_order)
+TEST_IN(keyring, stored_rows_give_the_quota_in_any_order)
 {
     struct fixture *f = *state;
     struct msg_token_row row = {.role = PRINCIPAL_ADMIN,
@@ -564,7 +564,7 @@ TEST_IN(keyring, rows_that_are_kept_say_a_quota_in_any_order)
 }
 
 /* Regression: the quota of a token that could not be stored remained in force. */
-TEST_IN(keyring, what_a_token_said_that_nobody_got_is_what_was_said_before)
+TEST_IN(keyring, undelivered_token_restores_the_previous_quota)
 {
     struct fixture *f = *state;
     char first[MSG_KEY_HEX + 1];
@@ -591,7 +591,7 @@ TEST_IN(keyring, what_a_token_said_that_nobody_got_is_what_was_said_before)
     assert_string_equal(keyring_next(f->ring, NULL, today)->scope, "b-*");
 }
 
-TEST_IN(keyring, as_many_scopes_have_a_quota_as_placement_knows)
+TEST_IN(keyring, scopes_with_a_quota_are_limited_as_in_placement)
 {
     struct fixture *f = *state;
     char key[MSG_KEY_HEX + 1];

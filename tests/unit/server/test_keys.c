@@ -86,7 +86,7 @@ static void forge(const char *name, bool of_other_server, bool has_expired)
     folder_write(folder_path(dir, name), text);
 }
 
-TEST_IN(keys, a_token_file_that_opens_nothing_is_replaced)
+TEST_IN(keys, invalid_token_file_is_replaced)
 {
     keys_free(must_open());
     for (int i = 0; i < 4; i++) { /* another valid token is left alone */
@@ -102,7 +102,7 @@ TEST_IN(keys, a_token_file_that_opens_nothing_is_replaced)
     }
 }
 
-TEST_IN(keys, one_rotation_at_a_time)
+TEST_IN(keys, second_concurrent_rotation_is_refused)
 {
     struct keys *keys = must_open();
     struct answer a = {.n = 0}, other = {.n = 0};

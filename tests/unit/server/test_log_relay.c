@@ -181,7 +181,7 @@ static const char *pull(struct rows *rows)
                                         : "?";
 }
 
-TEST_IN(logs, of_a_job_are_asked_of_all_its_nodes_and_end_when_all_have_said_theirs)
+TEST_IN(logs, query_of_a_job_ends_after_all_nodes_have_answered)
 {
     struct rows *rows = request((struct msg_logs){.lines = 10});
     assert_string_equal(said(), "0:LOG_REQUEST 65536\n1:LOG_ASK 65536\n");
@@ -200,7 +200,7 @@ TEST_IN(logs, of_a_job_are_asked_of_all_its_nodes_and_end_when_all_have_said_the
     assert_string_equal(said(), ""); /* agents that have ended get no LOG_STOP */
 }
 
-TEST_IN(logs, of_a_rank_or_a_node_are_asked_of_those_alone)
+TEST_IN(logs, query_of_a_rank_or_node_is_sent_only_there)
 {
     struct rows *rows = request((struct msg_logs){.has_rank = true, .rank = 3});
     assert_string_equal(said(), "1:LOG_REQUEST 131072\n"); /* its second trainer */
@@ -221,7 +221,7 @@ TEST_IN(logs, of_a_rank_or_a_node_are_asked_of_those_alone)
     assert_string_equal(said(), "");
 }
 
-TEST_IN(logs, come_within_a_window_that_is_given_back_as_rows_are_pulled)
+TEST_IN(logs, window_is_granted_again_as_rows_are_read)
 {
     come(16); /* of 8 KiB each */
     static char text[4096 - MSG_LOG_COST + 1];
@@ -241,7 +241,7 @@ TEST_IN(logs, come_within_a_window_that_is_given_back_as_rows_are_pulled)
     rows_free(rows);
 }
 
-TEST_IN(logs, of_who_leaves_are_read_to_what_has_come_and_what_has_not_is_counted)
+TEST_IN(logs, lost_node_delivers_received_lines_and_a_count_of_missing_ones)
 {
     struct rows *rows = request((struct msg_logs){.lines = 10});
     done(1);
@@ -260,7 +260,7 @@ TEST_IN(logs, of_who_leaves_are_read_to_what_has_come_and_what_has_not_is_counte
 
 /* Regression: an empty chunk was mistaken for a count of waiting lines; it was not shown and its
  * credit was never returned. */
-TEST_IN(logs, may_be_empty)
+TEST_IN(logs, empty_response_is_complete)
 {
     come(16); /* of 8 KiB each */
     struct rows *rows = request((struct msg_logs){.lines = 10});
@@ -278,7 +278,7 @@ TEST_IN(logs, may_be_empty)
 
 /* Regression: lines that an agent reported as lost together with its waiting lines were shown
  * twice: with the next line and when the agent left. */
-TEST_IN(logs, that_were_lost_are_told_once_though_their_agent_leaves)
+TEST_IN(logs, lost_lines_are_reported_once_even_if_the_agent_leaves)
 {
     struct rows *rows = request((struct msg_logs){.follow = true});
     chunk(0, "", 9); /* the agent's trainers end: four lines are lost, five wait for credit */
@@ -295,7 +295,7 @@ TEST_IN(logs, that_were_lost_are_told_once_though_their_agent_leaves)
     rows_free(rows);
 }
 
-TEST_IN(logs, that_are_followed_are_asked_of_who_comes_and_of_nobody_twice)
+TEST_IN(logs, followed_query_is_sent_once_to_each_new_node)
 {
     struct rows *rows = request((struct msg_logs){.follow = true});
     (void)said();
@@ -309,7 +309,7 @@ TEST_IN(logs, that_are_followed_are_asked_of_who_comes_and_of_nobody_twice)
     assert_string_equal(said(), "2:LOG_STOP 0\n");
 }
 
-TEST_IN(logs, of_who_has_left_earn_no_credit_for_who_comes_next)
+TEST_IN(logs, credit_of_a_lost_node_is_not_given_to_the_next)
 {
     static char text[4096 - MSG_LOG_COST + 1];
     memset(text, 'x', sizeof text - 1);
@@ -325,7 +325,7 @@ TEST_IN(logs, of_who_has_left_earn_no_credit_for_who_comes_next)
     rows_free(rows);
 }
 
-TEST_IN(logs, that_are_not_followed_are_asked_of_nobody_who_comes_later)
+TEST_IN(logs, query_without_follow_is_not_sent_to_later_nodes)
 {
     struct rows *rows = request((struct msg_logs){.lines = 1});
     (void)said();
@@ -334,7 +334,7 @@ TEST_IN(logs, that_are_not_followed_are_asked_of_nobody_who_comes_later)
     rows_free(rows);
 }
 
-TEST_IN(logs, of_too_many_nodes_are_refused)
+TEST_IN(logs, query_of_too_many_nodes_is_refused)
 {
     come(LIMIT_LOG_NODES + 1);
     struct rows *rows = request((struct msg_logs){.lines = 1});
@@ -346,7 +346,7 @@ TEST_IN(logs, of_too_many_nodes_are_refused)
     assert_non_null(strstr(said(), "63:LOG_REQUEST 8192\n"));
 }
 
-TEST_IN(logs, are_read_by_one_key_so_often_at_a_time_and_others_have_their_places)
+TEST_IN(logs, concurrent_queries_of_one_key_are_limited_and_others_have_slots)
 {
     enum { SHARE = (LIMIT_LOG_REQUESTS - LIMIT_ADMIN_LOG_REQUESTS) / 4 };
     struct rows *readers[SHARE];
@@ -370,7 +370,7 @@ TEST_IN(logs, are_read_by_one_key_so_often_at_a_time_and_others_have_their_place
     }
 }
 
-TEST_IN(logs, of_one_that_has_failed_and_gone_are_its_last_lines)
+TEST_IN(logs, failed_and_lost_node_has_its_stored_tail)
 {
     const struct msg_exited failed = {.epoch = 4, .local_rank = 1, .tail = "Traceback"};
     log_relay_exited(f.all->logs, 1, &failed);

@@ -41,7 +41,7 @@ static unsigned kept(const char *job, const char *node, uint64_t *ret_oldest)
 
 #define FIXTURE NULL, end
 
-TEST_IN(tails, of_one_that_fails_on_and_on_push_out_its_own)
+TEST_IN(tails, repeated_failures_of_a_node_drop_its_own_tails)
 {
     uint64_t oldest = 0;
     add("red", "quiet", 1);
@@ -55,7 +55,7 @@ TEST_IN(tails, of_one_that_fails_on_and_on_push_out_its_own)
     assert_int_equal(oldest, 1000 - (LIMIT_LOG_TAILS - 2) + 1); /* the newest tails are retained */
 }
 
-TEST_IN(tails, of_a_job_of_many_leave_those_of_a_small_one)
+TEST_IN(tails, large_job_does_not_drop_the_tails_of_a_small_one)
 {
     char node[16];
     uint64_t oldest = 0;
@@ -72,7 +72,7 @@ TEST_IN(tails, of_a_job_of_many_leave_those_of_a_small_one)
     assert_int_equal(tails.n, LIMIT_LOG_TAILS);
 }
 
-TEST_IN(tails, of_two_jobs_are_shared_by_half)
+TEST_IN(tails, two_jobs_share_the_capacity_equally)
 {
     uint64_t oldest = 0;
     for (uint64_t epoch = 1; epoch <= 500; epoch++) {
@@ -85,7 +85,7 @@ TEST_IN(tails, of_two_jobs_are_shared_by_half)
     assert_in_range(kept("blue", "b", &oldest), LIMIT_LOG_TAILS / 2 - 1, LIMIT_LOG_TAILS / 2 + 1);
 }
 
-TEST_IN(tails, stay_in_the_order_in_which_they_came)
+TEST_IN(tails, order_of_arrival_is_preserved)
 {
     for (uint64_t epoch = 1; epoch <= 3 * LIMIT_LOG_TAILS; epoch++) {
         add(epoch % 3 ? "red" : "blue", epoch % 2 ? "a" : "b", epoch);

@@ -24,7 +24,7 @@ static bool allows(const char *option, const char *host, const char *from)
     return addresses_allow(&allowed, host, &peer);
 }
 
-TEST(addresses, a_node_may_name_the_one_that_it_comes_from)
+TEST(addresses, own_source_address_is_allowed)
 {
     assert_true(allows("", "10.1.2.3", "10.1.2.3"));
     assert_true(allows("", "::ffff:10.1.2.3", "10.1.2.3"));
@@ -42,7 +42,7 @@ TEST(addresses, a_node_may_name_the_one_that_it_comes_from)
     assert_false(allows("", "10.1.2.3", "127.0.0.1"));
 }
 
-TEST(addresses, names_are_taken_only_where_they_may_be)
+TEST(addresses, host_name_is_accepted_only_if_allowed)
 {
     assert_false(allows("", "worker-1", "10.1.2.3"));
     assert_true(allows("names", "worker-1", "10.1.2.3"));
@@ -51,7 +51,7 @@ TEST(addresses, names_are_taken_only_where_they_may_be)
     assert_false(allows("names", "10.1.2.4", "10.1.2.3"));
 }
 
-TEST(addresses, a_network_ends_at_its_last_bit)
+TEST(addresses, network_prefix_is_compared_bitwise)
 {
     static const struct {
         const char *network, *in, *out;
@@ -75,7 +75,7 @@ TEST(addresses, a_network_ends_at_its_last_bit)
     assert_true(allows("10.0.0.0/8,192.0.2.0/24", "192.0.2.1", "198.51.100.1"));
 }
 
-TEST(addresses, what_is_no_network_is_refused)
+TEST(addresses, invalid_network_is_refused)
 {
     static const char *const wrong[] = {
         "10.0.0.0/33", "2001:db8::/129", "10.0.0.0/",   "10.0.0.0/8x",

@@ -45,7 +45,7 @@ static struct world *nodes_named_host(uint32_t n)
 static const struct tfe_msg drain = {.type = MSG_DRAIN,
                                      .u.drain = {.node = "host", .within_ms = MSG_UNSET}};
 
-TEST(operator, drains_whom_the_name_means_within_the_time_that_was_said)
+TEST(operator, drain_applies_to_the_named_node_with_the_given_time)
 {
     struct world *w = nodes_named_host(1);
     answers = 0;
@@ -67,7 +67,7 @@ TEST(operator, drains_whom_the_name_means_within_the_time_that_was_said)
     world_free(w);
 }
 
-TEST(operator, orders_nothing_where_several_may_be_meant)
+TEST(operator, ambiguous_name_changes_nothing)
 {
     for (uint32_t n = 0; n <= RDZV_FOUND_MAX + 1; n++) {
         struct world *w = nodes_named_host(n);
@@ -85,7 +85,7 @@ TEST(operator, orders_nothing_where_several_may_be_meant)
     }
 }
 
-TEST(operator, says_what_the_core_would_not_do)
+TEST(operator, refusal_of_the_core_is_reported)
 {
     static const struct tfe_msg orders[] = {
         {.type = MSG_GROW, .u.grow = {.job = "j"}},

@@ -35,7 +35,7 @@ TEST_IN(pool, node_without_renewals_is_replaced_when_its_lease_ends)
     assert_null(node_of(1)); /* though its connection is there */
 }
 
-TEST_IN(pool, message_that_no_node_sends_ends_the_session)
+TEST_IN(pool, unexpected_message_ends_the_session)
 {
     node_comes(0, NULL, 0);
     node_sends(0, (struct tfe_msg){.type = MSG_LISTENING, .u.listening.epoch = 1});
@@ -81,7 +81,7 @@ static const char *drain(const char *node, uint32_t within_ms)
         (struct tfe_msg){.type = MSG_DRAIN, .u.drain = {.node = node, .within_ms = within_ms}});
 }
 
-TEST_IN(pool, operator_names_a_node_by_a_label_that_only_one_has)
+TEST_IN(pool, node_is_found_by_an_unambiguous_label)
 {
     server_place(spec_of("j", 1, 1));
     assert_has(drain("host-7", MSG_UNSET), "no_such_node: ");
@@ -101,7 +101,7 @@ TEST_IN(pool, operator_names_a_node_by_a_label_that_only_one_has)
 
 /* --- failed starts ---------------------------------------------------------------------------- */
 
-TEST_IN(pool, node_rests_twice_as_long_after_each_failed_start)
+TEST_IN(pool, back_off_doubles_after_each_failed_start)
 {
     struct submitted spec = spec_of("j", 1, 1);
     spec.fields = "'backoff_limit': 100";
@@ -124,7 +124,7 @@ TEST_IN(pool, node_rests_twice_as_long_after_each_failed_start)
     assert_int_equal(row_of("j").retry_ms, 1000);
 }
 
-TEST_IN(pool, rest_is_not_inherited_by_another_job_and_an_orderly_end_causes_none)
+TEST_IN(pool, back_off_is_per_job_and_not_caused_by_an_orderly_end)
 {
     static const uint32_t orderly[] = {0, 130, 143};
     server_place(spec_of("j", 1, 1));
@@ -200,7 +200,7 @@ TEST_IN(pool, conditions_of_a_job_follow_the_core)
     assert_has(nodes_heard(), "0:release 1 60000ms the job has ended OVER; ");
 }
 
-TEST_IN(pool, active_deadline_ends_a_job_by_the_time_that_it_ran)
+TEST_IN(pool, active_deadline_counts_running_time)
 {
     struct submitted spec = spec_of("j", 1, 1);
     spec.fields = "'active_deadline_s': 20";
@@ -277,7 +277,7 @@ TEST_IN(pool, job_is_forgotten_its_ttl_after_its_end_once_its_nodes_are_free)
     assert_string_equal(state_of("k"), "cancelled");
 }
 
-TEST_IN(pool, rest_of_a_job_that_succeeded_goes_on_until_its_ttl_is_over)
+TEST_IN(pool, lingering_job_runs_until_its_ttl)
 {
     struct submitted spec = spec_of("j", 2, 2);
     spec.fields = "'clean_policy': 'None', 'ttl_after_finished_s': 30";
@@ -295,7 +295,7 @@ TEST_IN(pool, rest_of_a_job_that_succeeded_goes_on_until_its_ttl_is_over)
     nodes_heard_is("1:release 2 60000ms the job has ended OVER; ");
 }
 
-TEST_IN(pool, rest_of_a_job_that_succeeded_ends_with_its_last_trainer_or_by_cancel)
+TEST_IN(pool, lingering_job_ends_with_its_last_trainer_or_by_cancel)
 {
     for (int i = 0; i < 2; i++) {
         const char *const name = i == 0 ? "j" : "k";
@@ -319,7 +319,7 @@ TEST_IN(pool, rest_of_a_job_that_succeeded_ends_with_its_last_trainer_or_by_canc
     }
 }
 
-TEST_IN(pool, number_of_ps_is_changed_only_where_a_job_has_some)
+TEST_IN(pool, ps_number_is_changed_only_for_a_job_with_ps)
 {
     struct submitted spec = spec_of("j", 1, 2);
     spec.fields = "'ps': 1";
@@ -390,7 +390,7 @@ static double gauge_of(const char *name)
     return value;
 }
 
-TEST_IN(pool, gauges_count_each_job_once_and_read_no_jobs_text)
+TEST_IN(pool, gauges_count_each_job_once_without_reading_its_text)
 {
     server_place(spec_of("a", 1, 1));
     assert_string_equal(server_submit(spec_of("b", 1, 1)), "done"); /* unknown to the core */
@@ -403,7 +403,7 @@ TEST_IN(pool, gauges_count_each_job_once_and_read_no_jobs_text)
     assert_null(server.pool->shown);
 }
 
-TEST_IN(pool, restarted_server_has_its_jobs_their_nodes_and_the_rest_of_a_ttl)
+TEST_IN(pool, restarted_server_restores_jobs_nodes_and_remaining_ttl)
 {
     struct submitted spec = spec_of("j", 2, 2);
     spec.fields = "'priority': 600";
@@ -435,7 +435,7 @@ TEST_IN(pool, restarted_server_has_its_jobs_their_nodes_and_the_rest_of_a_ttl)
 
 /* --- disk ------------------------------------------------------------------------------------- */
 
-TEST_IN(pool, job_that_cannot_be_stored_is_refused_and_placed_nowhere)
+TEST_IN(pool, job_that_cannot_be_stored_is_refused_and_not_placed)
 {
     node_comes(0, NULL, 0);
     disk_refuses(true);
@@ -465,7 +465,7 @@ TEST_IN(pool, assignment_is_sent_once_it_is_durable)
     assert_true((node_of(0)->assignment == 0) != (node_of(1)->assignment == 0));
 }
 
-TEST_IN(pool, order_that_the_disk_refused_is_written_later)
+TEST_IN(pool, order_that_failed_on_disk_is_written_later)
 {
     assert_string_equal(server_submit(spec_of("j", 1, 1)), "done");
     disk_refuses(true);
@@ -495,7 +495,7 @@ TEST_IN(pool, order_is_answered_once_it_is_durable)
     assert_string_equal(second, "done");
 }
 
-TEST_IN(pool, row_of_a_forgotten_job_is_its_successors)
+TEST_IN(pool, successor_takes_over_the_row_of_a_forgotten_job)
 {
     assert_string_equal(server_submit(spec_of("j", 1, 1)), "done");
     assert_has(server_order_about(MSG_FORGET, "j"), "bad_request: ");
@@ -558,7 +558,7 @@ TEST_IN(pool, largest_job_can_be_scaled_and_resumed)
     assert_int_equal(row_of("j").max_nodes, MSG_NODES_MAX);
 }
 
-TEST_IN(pool, job_that_is_no_job_file_with_its_name_is_refused)
+TEST_IN(pool, invalid_or_misnamed_job_file_is_refused)
 {
     static const struct {
         const char *spec, *sentence;

@@ -95,7 +95,7 @@ static int answer(uint64_t last)
 
 #define FIXTURE begin, done
 
-TEST_IN(answer, of_many_rows_comes_whole_and_in_order_a_bite_at_a_time)
+TEST_IN(response, long_response_is_sent_in_order_in_batches)
 {
     assert_int_equal(answer(50000), 0);
     assert_non_null(f.answer);
@@ -108,7 +108,7 @@ TEST_IN(answer, of_many_rows_comes_whole_and_in_order_a_bite_at_a_time)
     assert_true(f.max < 2 * LIMIT_UNSENT_BYTES);
 }
 
-TEST_IN(answer, that_has_to_wait_for_its_source_goes_on_when_that_wakes_it)
+TEST_IN(response, response_continues_when_its_source_wakes_it)
 {
     f.source->pause = 3;
     assert_int_equal(answer(5), 0);
@@ -123,7 +123,7 @@ TEST_IN(answer, that_has_to_wait_for_its_source_goes_on_when_that_wakes_it)
     assert_null(f.answer);
 }
 
-TEST_IN(answer, whose_source_has_no_memory_ends_the_session)
+TEST_IN(response, source_out_of_memory_ends_the_session)
 {
     f.source->fails_with = TFE_ENOMEM;
     assert_int_equal(answer(2), TFE_ENOMEM);
@@ -131,7 +131,7 @@ TEST_IN(answer, whose_source_has_no_memory_ends_the_session)
     assert_int_equal(f.freed, 1);
 }
 
-TEST_IN(answer, that_is_broken_off_frees_its_source_and_its_place_at_the_gate)
+TEST_IN(response, aborted_response_frees_its_source_and_batch_slot)
 {
     f.batch.left = 0; /* other sessions have used up this pass's batch */
     assert_int_equal(answer(5), 0);
@@ -143,7 +143,7 @@ TEST_IN(answer, that_is_broken_off_frees_its_source_and_its_place_at_the_gate)
     assert_int_equal(f.world.client.messages, 0);
 }
 
-TEST_IN(answer, that_the_gate_holds_back_is_said_in_a_later_turn)
+TEST_IN(response, response_over_the_batch_limit_continues_in_a_later_iteration)
 {
     f.batch.left = 0;
     assert_int_equal(answer(5), 0);

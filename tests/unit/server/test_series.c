@@ -49,7 +49,7 @@ static const char *names(const char *job)
     return all;
 }
 
-TEST_IN(series, of_a_run_are_told_by_name_each_with_its_newest_value)
+TEST_IN(series, list_has_each_name_with_its_newest_value)
 {
     struct msg_series_row row;
     assert_true(add_of("a", 1, "loss", 3));
@@ -64,7 +64,7 @@ TEST_IN(series, of_a_run_are_told_by_name_each_with_its_newest_value)
     assert_false(series_last(s, "c", NULL, &row));
 }
 
-TEST_IN(series, of_a_later_run_replace_those_before_and_an_earlier_ones_count_no_more)
+TEST_IN(series, later_run_replaces_and_earlier_run_is_ignored)
 {
     assert_true(add_of("a", 1, "loss", 3));
     assert_true(add_of("a", 2, "acc", 1));
@@ -73,7 +73,7 @@ TEST_IN(series, of_a_later_run_replace_those_before_and_an_earlier_ones_count_no
     assert_string_equal(names("a"), "acc ");
 }
 
-TEST_IN(series, have_so_many_names_and_no_more)
+TEST_IN(series, number_of_names_is_limited)
 {
     char name[16];
     for (int i = 0; i < SERIES_NAMES_MAX; i++) {
@@ -84,7 +84,7 @@ TEST_IN(series, have_so_many_names_and_no_more)
     assert_true(add_of("a", 1, "m07", 1)); /* a known series accepts further values at the limit */
 }
 
-TEST_IN(series, of_jobs_that_are_gone_make_room)
+TEST_IN(series, forgotten_job_frees_its_series)
 {
     char job[16];
     w->join.job = job;
@@ -123,7 +123,7 @@ static uint32_t points(uint32_t run, const char *name, uint64_t after, uint64_t 
     return n;
 }
 
-TEST_IN(series, points_come_back_in_order_and_behind_one_that_is_known)
+TEST_IN(series, points_are_returned_in_order_after_a_known_one)
 {
     uint64_t ord[8];
     double value[8];
@@ -141,7 +141,7 @@ TEST_IN(series, points_come_back_in_order_and_behind_one_that_is_known)
 }
 
 /* A reader that resumes with the last point of a lost server gets all points of the new server. */
-TEST_IN(series, points_of_a_new_server_are_behind_those_of_the_one_before)
+TEST_IN(series, points_of_a_restarted_server_follow_earlier_ones)
 {
     uint64_t ord[2];
     double value[2];
@@ -155,7 +155,7 @@ TEST_IN(series, points_of_a_new_server_are_behind_those_of_the_one_before)
     assert_true(ord[0] >= before);
 }
 
-TEST_IN(series, of_any_length_keep_a_bounded_number_of_points_over_all_of_it)
+TEST_IN(series, long_series_retains_a_bounded_number_of_spread_points)
 {
     static uint64_t ord[SERIES_POINTS_MAX];
     static double value[SERIES_POINTS_MAX];

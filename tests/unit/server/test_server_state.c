@@ -38,7 +38,7 @@ static const char *endpoint(void)
     return text;
 }
 
-TEST_IN(state, is_one_servers_at_a_time)
+TEST_IN(state, second_server_is_refused)
 {
     struct state first, second;
     struct tfe_reason reason;
@@ -54,7 +54,7 @@ TEST_IN(state, is_one_servers_at_a_time)
     state_close(&second);
 }
 
-TEST_IN(state, that_others_may_look_into_is_refused)
+TEST_IN(state, directory_readable_by_others_is_refused)
 {
     struct state s;
     struct tfe_reason reason;
@@ -65,7 +65,7 @@ TEST_IN(state, that_others_may_look_into_is_refused)
     state_close(&s);
 }
 
-TEST_IN(state, tells_how_the_server_is_reached_from_here_until_it_ends)
+TEST_IN(state, endpoint_file_exists_until_the_server_ends)
 {
     static const struct {
         const char *bind, *line;

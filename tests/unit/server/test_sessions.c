@@ -141,7 +141,7 @@ static void joined(void)
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-TEST_IN(sessions, whose_node_names_an_address_that_is_not_allowed_do_not_reach_the_core)
+TEST_IN(sessions, join_with_a_forbidden_address_does_not_reach_the_core)
 {
     f.allowed.n = 0;
     dial();
@@ -151,7 +151,7 @@ TEST_IN(sessions, whose_node_names_an_address_that_is_not_allowed_do_not_reach_t
     assert_int_equal(seen.joins, 0);
 }
 
-TEST_IN(sessions, whose_trainers_run_at_an_address_that_is_not_allowed_do_not_reach_the_core)
+TEST_IN(sessions, running_trainers_at_a_forbidden_address_do_not_reach_the_core)
 {
     static const uint16_t ports[] = {1};
     const struct msg_running running = {.run = 1,
@@ -173,7 +173,7 @@ TEST_IN(sessions, whose_trainers_run_at_an_address_that_is_not_allowed_do_not_re
     assert_int_equal(seen.joins, 0);
 }
 
-TEST_IN(sessions, enrol_no_agent_that_has_not_joined)
+TEST_IN(sessions, enrol_before_join_is_refused)
 {
     static const char key[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     dial();
@@ -185,7 +185,7 @@ TEST_IN(sessions, enrol_no_agent_that_has_not_joined)
     assert_int_equal(seen.refused, REFUSAL_BAD_REQUEST);
 }
 
-TEST_IN(sessions, that_have_joined_are_told_to_the_core_when_they_are_over)
+TEST_IN(sessions, end_of_a_joined_session_is_passed_to_the_core)
 {
     joined();
     assert_int_equal(admission_count(f.all->unauthenticated), 0);
@@ -195,7 +195,7 @@ TEST_IN(sessions, that_have_joined_are_told_to_the_core_when_they_are_over)
     assert_int_equal(f.all->n_free, 1); /* the session number is free again */
 }
 
-TEST_IN(sessions, tell_people_and_the_core_what_a_machine_is_and_people_alone_how_it_does)
+TEST_IN(sessions, machine_info_reaches_the_core_and_stats_only_operators)
 {
     joined();
     const struct tfe_msg machine_info = {.type = MSG_MACHINE_INFO,
@@ -235,7 +235,7 @@ static void send_table(uint64_t epoch)
     table_cache_done(&cache);
 }
 
-TEST_IN(sessions, are_told_a_newer_table_in_place_of_one_that_waits)
+TEST_IN(sessions, newer_table_replaces_a_queued_one)
 {
     joined();
     f.all->batch.left = 0; /* other sessions have used up this pass's batch */
@@ -272,7 +272,7 @@ static struct tfe_msg start_of(uint64_t epoch)
         .u.start = {.epoch = epoch, .run = 1, .world = 1, .nodes = 1, .cause = CAUSE_START}};
 }
 
-TEST_IN(sessions, are_told_to_start_behind_their_table)
+TEST_IN(sessions, start_follows_its_table)
 {
     waits_for_table();
     const struct tfe_msg start = start_of(2);
@@ -287,7 +287,7 @@ TEST_IN(sessions, are_told_to_start_behind_their_table)
     assert_int_equal(seen.rows_before, 2000);
 }
 
-TEST_IN(sessions, are_not_told_a_table_that_is_stopped)
+TEST_IN(sessions, stopped_table_is_not_sent)
 {
     waits_for_table();
     const struct tfe_msg stop = {.type = MSG_STOP, .u.stop.epoch = 2};
@@ -300,7 +300,7 @@ TEST_IN(sessions, are_not_told_a_table_that_is_stopped)
     assert_int_equal(seen.rows_before, 0);
 }
 
-TEST_IN(sessions, of_one_step_share_the_bytes_of_a_table_and_of_no_other)
+TEST_IN(sessions, table_bytes_are_shared_within_one_step)
 {
     const struct msg_row row = {.host = "h", .role = TASK_WORKER, .port = 1};
     struct msg_table table = {.epoch = 1, .world = 1, .rows = &row, .n_rows = 1};
@@ -317,7 +317,7 @@ TEST_IN(sessions, of_one_step_share_the_bytes_of_a_table_and_of_no_other)
     table_cache_done(&cache);
 }
 
-TEST_IN(sessions, take_a_table_that_waits_along)
+TEST_IN(sessions, closing_session_frees_a_queued_table)
 {
     waits_for_table();
     side_free(&f.world.client);
@@ -325,7 +325,7 @@ TEST_IN(sessions, take_a_table_that_waits_along)
     assert_true(TAILQ_EMPTY(&f.all->batch.waiting));
 }
 
-TEST_IN(sessions, that_there_is_no_memory_for_are_closed)
+TEST_IN(sessions, session_without_memory_is_closed)
 {
     seen.no_memory = true;
     const int fd = raw_connect(listener_port(f.listener));
@@ -335,7 +335,7 @@ TEST_IN(sessions, that_there_is_no_memory_for_are_closed)
     assert_int_equal(close(fd), 0);
 }
 
-TEST_IN(sessions, without_a_token_have_some_places_however_short_descriptors_are)
+TEST_IN(sessions, unauthenticated_peers_have_slots_when_descriptors_are_short)
 {
     int fds[LIMIT_UNAUTHENTICATED_MIN];
     f.all->n_max = 1;
@@ -370,7 +370,7 @@ static void refused_evicted(void)
     assert_non_null(strstr(seen.sentence, tail));
 }
 
-TEST_IN(sessions, of_a_key_for_some_jobs_reach_no_other)
+TEST_IN(sessions, scoped_key_reaches_only_its_jobs)
 {
     fixture_set_token(&f, PRINCIPAL_AGENT, "a-*", 0);
     dial();
@@ -383,7 +383,7 @@ TEST_IN(sessions, of_a_key_for_some_jobs_reach_no_other)
     RUN_UNTIL(&f.world, seen.joins == 1);
 }
 
-TEST_IN(sessions, whose_node_does_not_prove_its_id_do_not_reach_the_core)
+TEST_IN(sessions, join_without_proof_of_its_id_does_not_reach_the_core)
 {
     char other[MSG_NODE_SECRET_CHARS + 1];
     node_secret_make(other);
@@ -393,7 +393,7 @@ TEST_IN(sessions, whose_node_does_not_prove_its_id_do_not_reach_the_core)
     assert_int_equal(seen.joins, 0);
 }
 
-TEST_IN(sessions, of_nodes_of_the_pool_prove_their_ids_too)
+TEST_IN(sessions, pool_node_must_prove_its_id)
 {
     const struct tfe_msg proved = join_of(NULL);
     char other[MSG_NODE_SECRET_CHARS + 1];
@@ -417,7 +417,7 @@ TEST_IN(sessions, of_nodes_of_the_pool_prove_their_ids_too)
     assert_true(!node || !pool_node_session(node)); /* the pool was notified of the end */
 }
 
-TEST_IN(sessions, whose_key_has_no_use_left_or_is_good_no_more_end)
+TEST_IN(sessions, session_ends_if_its_key_is_used_up_or_invalid)
 {
     const struct msg_token_row *row;
     fixture_set_token(&f, PRINCIPAL_AGENT, PRINCIPAL_EVERY_JOB, 1);
@@ -436,7 +436,7 @@ TEST_IN(sessions, whose_key_has_no_use_left_or_is_good_no_more_end)
     refused(REFUSAL_NOT_AUTHORISED, "this token was revoked by an operator");
 }
 
-TEST_IN(sessions, of_who_was_evicted_come_in_no_more_but_who_is_in_stays)
+TEST_IN(sessions, evicted_key_is_refused_and_joined_nodes_stay)
 {
     struct tfe_msg msg = join_of(NULL);
     char node[TFE_ID_MAX + 1], proof[sizeof secret];
@@ -468,7 +468,7 @@ TEST_IN(sessions, of_who_was_evicted_come_in_no_more_but_who_is_in_stays)
     refused_evicted();
 }
 
-TEST_IN(sessions, that_end_are_told_once_and_known_until_the_core_has_heard_of_it)
+TEST_IN(sessions, end_of_a_session_is_passed_once_and_number_reserved_until_then)
 {
     joined();
     seen.is_slow = true;
@@ -490,7 +490,7 @@ TEST_IN(sessions, that_end_are_told_once_and_known_until_the_core_has_heard_of_i
     assert_int_equal(f.all->n_free, 1);
 }
 
-TEST_IN(sessions, say_what_the_core_does_not_take)
+TEST_IN(sessions, error_of_the_core_is_reported)
 {
     dial();
     assert_int_equal(side_send(&f.world.client, renew(1)), 0);
@@ -510,7 +510,7 @@ TEST_IN(sessions, say_what_the_core_does_not_take)
     RUN_UNTIL(&f.world, f.all->n == 0);
 }
 
-TEST_IN(sessions, that_are_closed_by_the_core_are_not_told_to_it)
+TEST_IN(sessions, session_closed_by_the_core_is_not_reported_to_it)
 {
     joined();
     sessions_close(f.all, seen.session);
@@ -528,7 +528,7 @@ static void on_empty(void *ctx)
     empty++;
 }
 
-TEST_IN(sessions, that_are_stopped_end_without_the_core)
+TEST_IN(sessions, stopped_sessions_end_without_the_core)
 {
     int fd = raw_connect(listener_port(f.listener)); /* an unauthenticated connection */
     joined();

@@ -19,7 +19,7 @@ static void judge_all(const struct msg_machine_stats *v, size_t n, struct stragg
     straggler_end(&j);
 }
 
-TEST(slow, who_works_twice_as_long_for_a_step_is_named_though_all_steps_take_the_same)
+TEST(slow, node_with_twice_the_work_time_is_named_despite_equal_step_times)
 {
     const struct msg_machine_stats v[] = {{.step_us = 400 * MS, .work_us = 100 * MS},
                                           {.step_us = 400 * MS, .work_us = 210 * MS},
@@ -33,7 +33,7 @@ TEST(slow, who_works_twice_as_long_for_a_step_is_named_though_all_steps_take_the
     assert_false(s[0].is_slow || s[2].is_slow);
 }
 
-TEST(slow, where_nobody_knows_of_work_steps_are_compared)
+TEST(slow, step_times_are_compared_without_work_times)
 {
     const struct msg_machine_stats v[] = {{.step_us = 10 * MS}, {.step_us = 30 * MS}};
     struct straggler s[2] = {{0}};
@@ -43,7 +43,7 @@ TEST(slow, where_nobody_knows_of_work_steps_are_compared)
     assert_false(s[1].by_work || s[0].is_slow);
 }
 
-TEST(slow, one_alone_a_small_difference_and_who_tells_nothing_are_not)
+TEST(slow, single_node_small_difference_or_missing_report_names_none)
 {
     const struct msg_machine_stats alone[] = {{.step_us = 10 * MS}};
     const struct msg_machine_stats near[] = {{.step_us = 100 * MS}, {.step_us = 140 * MS}};
@@ -61,7 +61,7 @@ TEST(slow, one_alone_a_small_difference_and_who_tells_nothing_are_not)
     }
 }
 
-TEST(slow, is_over_only_when_it_is_clearly_as_fast_as_the_others_again)
+TEST(slow, straggler_recovers_only_with_a_clear_margin)
 {
     struct msg_machine_stats v[] = {
         {.step_us = 100 * MS}, {.step_us = 100 * MS}, {.step_us = 300 * MS}};
@@ -78,7 +78,7 @@ TEST(slow, is_over_only_when_it_is_clearly_as_fast_as_the_others_again)
 }
 
 /* Regression: at the start of an epoch the straggler was reported as recovered. */
-TEST(slow, nobody_is_told_of_one_of_which_nothing_is_known_any_more)
+TEST(slow, straggler_without_reports_is_not_named)
 {
     struct msg_machine_stats v[] = {
         {.step_us = 100 * MS}, {.step_us = 100 * MS}, {.step_us = 300 * MS}};

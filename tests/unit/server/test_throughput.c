@@ -7,7 +7,7 @@ static struct tfe_mono at(int64_t ms)
     return (struct tfe_mono){1000000 + ms};
 }
 
-TEST(throughput, is_that_of_the_last_quarter_of_a_minute)
+TEST(throughput, rate_covers_the_last_15_s)
 {
     struct throughput p = {.n = 0};
     double rate;
@@ -22,7 +22,7 @@ TEST(throughput, is_that_of_the_last_quarter_of_a_minute)
     assert_true(throughput_steps(&p, at(75000), &rate) && rate < 0.6); /* no step since 60 s */
 }
 
-TEST(throughput, is_not_known_at_once_and_not_taken_over_into_the_next_epoch)
+TEST(throughput, rate_is_unknown_at_first_and_in_a_new_epoch)
 {
     struct throughput p = {.n = 0};
     double rate;

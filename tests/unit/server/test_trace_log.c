@@ -58,7 +58,7 @@ static void say(struct place *place, const char *job, unsigned node, uint64_t ep
 }
 
 /* Regression: a member that opened one job per millisecond caused 390 KB of log per second. */
-TEST(trace_log, new_jobs_without_end_are_told_as_one)
+TEST(trace_log, events_of_many_new_jobs_are_rate_limited_together)
 {
     struct place *place = open_log();
     unsigned lines, hidden;
@@ -73,7 +73,7 @@ TEST(trace_log, new_jobs_without_end_are_told_as_one)
     assert_int_equal(lines + hidden, 1001);
 }
 
-TEST(trace_log, new_nodes_of_one_job_hide_nothing_of_another)
+TEST(trace_log, burst_of_one_job_hides_no_event_of_another)
 {
     struct place *place = open_log();
     unsigned lines, hidden;

@@ -337,7 +337,7 @@ STORY_TOLD(backup, of_memory_is_refused, with_memory, done)
     assert_non_null(strstr(f->reason.text, "--ephemeral"));
 }
 
-TEST_IN(backup, is_a_store_with_all_that_is_kept_for_its_owner_only)
+TEST_IN(backup, backup_is_a_complete_store_readable_by_its_owner)
 {
     struct fixture *f = *state;
     char copy[160];
@@ -365,7 +365,7 @@ TEST_IN(backup, is_a_store_with_all_that_is_kept_for_its_owner_only)
     (void)unlink(copy);
 }
 
-TEST_IN(backup, that_fails_leaves_nothing_and_removes_what_a_killed_server_has_left_of_it)
+TEST_IN(backup, failed_backup_leaves_nothing_and_removes_earlier_leftovers)
 {
     struct fixture *f = *state;
     char copy[160];
@@ -385,7 +385,7 @@ TEST_IN(backup, that_fails_leaves_nothing_and_removes_what_a_killed_server_has_l
     assert_int_equal(unlink(copy), 0);
 }
 
-TEST_IN(sqlite, an_older_server_on_the_same_file_is_shut_out)
+TEST_IN(sqlite, older_server_on_the_same_file_is_fenced_off)
 {
     struct fixture *f = *state;
     struct store *other;
@@ -395,7 +395,7 @@ TEST_IN(sqlite, an_older_server_on_the_same_file_is_shut_out)
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
 }
 
-TEST_IN(sqlite, the_file_is_for_its_owner_only)
+TEST_IN(sqlite, file_is_readable_by_its_owner_only)
 {
     struct fixture *f = *state;
     struct stat st;
@@ -415,7 +415,7 @@ static void change(struct fixture *f, const char *sql)
 
 /* Every truncated, extended or altered record is either set aside or still valid; the other
  * records are loaded. */
-TEST_IN(sqlite, a_record_that_is_not_whole_is_not_adopted)
+TEST_IN(sqlite, incomplete_record_is_not_adopted)
 {
     struct fixture *f = *state;
     static const char *const bad[] = {
@@ -445,7 +445,7 @@ TEST_IN(sqlite, a_record_that_is_not_whole_is_not_adopted)
     }
 }
 
-TEST_IN(sqlite, a_record_of_any_bytes_is_read_within_its_bounds)
+TEST_IN(sqlite, record_of_random_bytes_is_read_within_bounds)
 {
     struct fixture *f = *state;
     struct store_record *packed = job_record_pack(a_record(&f->a, "j", 5, 0, 1));
@@ -465,7 +465,7 @@ TEST_IN(sqlite, a_record_of_any_bytes_is_read_within_its_bounds)
     free(packed);
 }
 
-TEST_IN(sqlite, a_file_of_another_schema_is_refused_and_left_alone)
+TEST_IN(sqlite, file_with_another_schema_is_refused_unchanged)
 {
     struct fixture *f = *state;
     static const char *const others[] = {"PRAGMA user_version=13", "PRAGMA user_version=999"};

@@ -240,22 +240,22 @@ static void fail_calls_with(int code, long least_calls, unsigned least_seen)
     assert_true(calls >= least_calls && seen >= least_seen);
 }
 
-TEST(faults, each_call_to_the_disk_fails_with_its_own_io_error)
+TEST(faults, each_disk_call_may_fail_with_an_io_error)
 {
     fail_calls_with(0, 40, 10);
 }
 
-TEST(faults, each_call_to_the_disk_finds_it_full)
+TEST(faults, each_disk_call_may_find_the_disk_full)
 {
     fail_calls_with(SQLITE_FULL, 40, 10);
 }
 
-TEST(faults, each_lock_is_held_by_somebody)
+TEST(faults, each_lock_may_be_held)
 {
     fail_calls_with(SQLITE_BUSY, 1, 1);
 }
 
-TEST(faults, each_allocation_fails)
+TEST(faults, each_allocation_may_fail)
 {
     struct life l;
     long allocations = 0;

@@ -139,7 +139,7 @@ static bool write_some(struct world *w)
     return true;
 }
 
-TEST(power, no_acknowledged_epoch_is_lost_wherever_it_goes)
+TEST(power, power_loss_at_any_time_loses_no_acknowledged_epoch)
 {
     struct world *w = calloc(1, sizeof(*w));
     long n = cycles();

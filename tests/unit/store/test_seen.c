@@ -44,7 +44,7 @@ static struct page read(struct store *store, const struct store_page *page)
     return got;
 }
 
-TEST(events, are_read_by_number_by_job_and_from_the_end_and_no_more_are_kept_than_may_be)
+TEST(events, stored_events_are_read_by_number_job_and_end_and_limited)
 {
     struct store *store = fresh();
     struct tfe_reason reason;

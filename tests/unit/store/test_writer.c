@@ -394,7 +394,7 @@ static int lines_of(const char *text)
 
 /* --- records ---------------------------------------------------------------------------------- */
 
-TEST(records, one_that_waits_is_replaced_and_never_told)
+TEST(records, queued_record_is_replaced_without_a_result)
 {
     struct office *o = an_office(0);
     hold();
@@ -414,7 +414,7 @@ TEST(records, one_that_waits_is_replaced_and_never_told)
     close_office(o);
 }
 
-TEST(records, of_a_transaction_that_fails_none_is_kept_and_all_are_told)
+TEST(records, failed_transaction_stores_none_and_reports_all)
 {
     struct office *o = an_office(0);
     hold();
@@ -451,7 +451,7 @@ static int times_told(const struct office *o, const char *part)
     return n;
 }
 
-TEST(records, what_is_wrong_is_told_once_and_again_when_it_is_something_else)
+TEST(records, failure_is_reported_once_and_again_when_it_changes)
 {
     struct office *o = an_office(0);
     set_fails("a", SQLITE_FULL);
@@ -477,7 +477,7 @@ TEST(records, what_is_wrong_is_told_once_and_again_when_it_is_something_else)
     close_office(o);
 }
 
-TEST(records, one_that_cannot_be_taken_in_comes_again)
+TEST(records, result_that_cannot_be_accepted_is_repeated)
 {
     struct office *o = an_office(0);
     o->refuses = true;
@@ -494,7 +494,7 @@ TEST(records, one_that_cannot_be_taken_in_comes_again)
     close_office(o);
 }
 
-TEST(records, do_not_wait_for_rows)
+TEST(records, record_is_written_before_rows)
 {
     struct office *o = an_office(0);
     hold();
@@ -510,7 +510,7 @@ TEST(records, do_not_wait_for_rows)
     close_office(o);
 }
 
-TEST(records, after_the_stop_nothing_is_told)
+TEST(records, stopped_writer_reports_nothing)
 {
     struct office *o = an_office(0);
     hold();
@@ -525,7 +525,7 @@ TEST(records, after_the_stop_nothing_is_told)
     close_office(o);
 }
 
-TEST(records, that_wait_when_the_writer_ends_are_not_told_nor_lost_in_memory)
+TEST(records, queued_records_at_the_end_are_freed_without_result)
 {
     struct office *o = an_office(0);
     hold();
@@ -549,7 +549,7 @@ TEST(records, that_wait_when_the_writer_ends_are_not_told_nor_lost_in_memory)
 
 /* --- ledger ----------------------------------------------------------------------------------- */
 
-TEST(rows, of_a_job_that_is_forgotten_go_with_it_and_others_stay)
+TEST(rows, rows_of_a_forgotten_job_are_deleted_and_others_stay)
 {
     struct office *o = an_office(0);
     hold();
@@ -572,7 +572,7 @@ TEST(rows, of_a_job_that_is_forgotten_go_with_it_and_others_stay)
     close_office(o);
 }
 
-TEST(rows, of_an_epoch_begin_with_its_record_but_not_with_its_end_or_its_next_writing)
+TEST(rows, ledger_row_starts_with_the_first_record_of_its_epoch)
 {
     struct office *o = an_office(0);
     struct sample s;
@@ -603,7 +603,7 @@ TEST(rows, of_an_epoch_begin_with_its_record_but_not_with_its_end_or_its_next_wr
     close_office(o);
 }
 
-TEST(rows, that_are_not_written_are_tried_again_after_5_s_and_in_their_order)
+TEST(rows, failed_rows_are_retried_after_5_s_in_order)
 {
     struct office *o = an_office(0);
     struct msg_epoch_row row = a_row(1);
@@ -630,7 +630,7 @@ TEST(rows, that_are_not_written_are_tried_again_after_5_s_and_in_their_order)
     close_office(o);
 }
 
-TEST(rows, of_the_last_moment_are_written_unless_the_disk_refuses_them)
+TEST(rows, last_rows_are_written_at_the_end_unless_the_disk_fails)
 {
     struct office *o = an_office(0);
     hold();
@@ -654,7 +654,7 @@ TEST(rows, of_the_last_moment_are_written_unless_the_disk_refuses_them)
     close_office(o);
 }
 
-TEST(rows, more_than_ten_thousand_do_not_wait_and_the_oldest_go)
+TEST(rows, queue_above_10000_rows_drops_the_oldest)
 {
     struct office *o = an_office(0);
     struct sample s;
@@ -695,7 +695,7 @@ TEST(rows, more_than_ten_thousand_do_not_wait_and_the_oldest_go)
     close_office(o);
 }
 
-TEST(rows, that_are_old_are_pruned_all_of_them_and_young_ones_stay)
+TEST(rows, old_rows_are_pruned_and_young_ones_stay)
 {
     struct office *o = an_office(10 * HOUR_MS);
     for (uint64_t i = 1; i <= 250;
@@ -714,7 +714,7 @@ TEST(rows, that_are_old_are_pruned_all_of_them_and_young_ones_stay)
     close_office(o);
 }
 
-TEST(rows, younger_than_is_kept_are_not_pruned)
+TEST(rows, rows_within_the_retention_are_not_pruned)
 {
     struct office *o = an_office(10 * HOUR_MS);
     note(o, "a", 1);
@@ -725,7 +725,7 @@ TEST(rows, younger_than_is_kept_are_not_pruned)
     close_office(o);
 }
 
-TEST(rows, that_are_to_be_kept_for_ever_are)
+TEST(rows, unlimited_retention_prunes_nothing)
 {
     struct office *o = an_office(0);
     note(o, "a", 1);
@@ -740,7 +740,7 @@ TEST(rows, that_are_to_be_kept_for_ever_are)
 
 /* --- queries and copies ----------------------------------------------------------------------- */
 
-TEST(asks, are_answered_but_not_to_who_has_left)
+TEST(requests, cancelled_request_gets_no_result)
 {
     struct office *o = an_office(0);
     struct writer_request *asks[2];
@@ -763,7 +763,7 @@ TEST(asks, are_answered_but_not_to_who_has_left)
     close_office(o);
 }
 
-TEST(backups, are_made_one_after_the_other_and_one_that_fails_is_told)
+TEST(backups, backups_run_in_sequence_and_a_failure_is_reported)
 {
     struct office *o = an_office(0);
     struct writer_request *request;
@@ -790,7 +790,7 @@ TEST(backups, are_made_one_after_the_other_and_one_that_fails_is_told)
     close_office(o);
 }
 
-TEST(backups, that_the_end_of_the_writer_finds_leave_nothing)
+TEST(backups, backup_aborted_at_the_end_leaves_nothing)
 {
     struct office *o = an_office(0);
     struct writer_request *request;

@@ -132,7 +132,7 @@ static int submit_record(void)
     return writer_submit(f.w, a_record(&sample, "j", 1, 0, 1));
 }
 
-TEST_IN(writer_memory, what_cannot_be_asked_for_is_refused_and_leaves_nothing)
+TEST_IN(writer_memory, failed_request_allocation_is_refused_without_leak)
 {
     static int (*const asks[])(void) = {backup, keep_submission, read_rows};
     for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++) {
@@ -142,7 +142,7 @@ TEST_IN(writer_memory, what_cannot_be_asked_for_is_refused_and_leaves_nothing)
     assert_int_equal(access(folder_path(f.folder, "copy"), F_OK), 0);
 }
 
-TEST_IN(writer_memory, what_cannot_be_written_down_is_refused_and_leaves_nothing)
+TEST_IN(writer_memory, failed_row_allocation_is_refused_without_leak)
 {
     assert_true(refused(note_row) > 0);
     assert_in_range(writer_n_rows(f.w), 0, 1);

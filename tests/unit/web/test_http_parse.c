@@ -95,7 +95,7 @@ TEST(http_parse, end_is_found_wherever_the_head_is_cut)
         text, sizeof(text) - 1                                                                     \
     }
 
-TEST(http_parse, requests_that_two_parsers_may_read_differently_are_rejected)
+TEST(http_parse, ambiguous_request_is_rejected)
 {
     static const struct {
         const char *text;
