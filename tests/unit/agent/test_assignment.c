@@ -122,7 +122,7 @@ TEST_IN(assignment, policies_become_options)
     assert_false(s->agent.spec.linger);
 }
 
-TEST_IN(assignment, options_and_variables_are_the_jobs)
+TEST_IN(assignment, options_and_variables_are_passed_on)
 {
     (void)setenv("TFE_SET_A", "machine", 1);
     const struct agent_settings *s =
@@ -172,7 +172,7 @@ TEST_IN(assignment, a_job_may_not_set_options_of_the_machine)
     }
 }
 
-TEST_IN(assignment, python_with_other_options_is_a_command)
+TEST_IN(assignment, python_with_options_is_run_as_a_command)
 {
     static const struct {
         const char *command, *operands, *python;
@@ -229,7 +229,7 @@ static const char *directory(const char *fields, bool has_image)
     return ret;
 }
 
-TEST_IN(assignment, job_works_where_its_files_are)
+TEST_IN(assignment, working_directory_is_that_of_the_files)
 {
     static const struct {
         const char *fields, *directory, *with_image;

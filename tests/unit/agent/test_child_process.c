@@ -43,7 +43,7 @@ static const char *run_with(bool shares_stderr)
     return text;
 }
 
-TEST(child_process, log_entries_of_a_function_go_to_stderr_if_it_is_shared)
+TEST(child_process, log_entries_of_a_function_go_to_a_shared_stderr)
 {
     base = event_base_new();
     assert_non_null(base);

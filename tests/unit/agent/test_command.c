@@ -91,7 +91,7 @@ static uint64_t digest_of(const char *python, enum how how, const char *const *o
 
 #define FIXTURE setup, teardown
 
-TEST_IN(command, a_script_gets_python_in_front)
+TEST_IN(command, script_is_run_by_python)
 {
     struct place *place = *state;
     struct command command;
@@ -116,7 +116,7 @@ TEST_IN(command, a_script_gets_python_in_front)
     command_done(&command);
 }
 
-TEST_IN(command, a_module_gets_python_and_m)
+TEST_IN(command, module_is_run_by_python_m)
 {
     struct place *place = *state;
     struct command command;
@@ -130,7 +130,7 @@ TEST_IN(command, a_module_gets_python_and_m)
     command_done(&command);
 }
 
-TEST_IN(command, a_command_runs_as_it_is)
+TEST_IN(command, command_is_run_unchanged)
 {
     struct place *place = *state;
     struct command command;
@@ -146,7 +146,7 @@ TEST_IN(command, a_command_runs_as_it_is)
     command_done(&command);
 }
 
-TEST_IN(command, what_cannot_be_run_is_named)
+TEST_IN(command, command_that_cannot_run_is_named)
 {
     struct place *place = *state;
     struct command command;
@@ -168,7 +168,7 @@ TEST_IN(command, what_cannot_be_run_is_named)
     assert_non_null(strstr(reason.text, "x.py: "));
 }
 
-TEST_IN(command, an_unreadable_script_is_refused)
+TEST_IN(command, unreadable_script_is_refused)
 {
     struct place *place = *state;
     struct command command;
@@ -181,7 +181,7 @@ TEST_IN(command, an_unreadable_script_is_refused)
     assert_non_null(strcasestr(reason.text, strerror(EACCES)));
 }
 
-TEST_IN(command, not_found_is_another_error)
+TEST_IN(command, missing_command_has_its_own_error)
 {
     struct place *place = *state;
     struct command command;
@@ -196,7 +196,7 @@ TEST_IN(command, not_found_is_another_error)
     assert_string_equal(reason.text, "python no-such-python was not found");
 }
 
-TEST_IN(command, handing_the_work_to_another_daemon_is_refused)
+TEST_IN(command, launcher_that_uses_a_daemon_is_refused)
 {
     static const char *const names[] = {"docker", "podman",      "nerdctl",        "srun",
                                         "sbatch", "ssh",         "kubectl",        "systemd-run",
@@ -216,7 +216,7 @@ TEST_IN(command, handing_the_work_to_another_daemon_is_refused)
     command_done(&command);
 }
 
-TEST_IN(command, the_digest_is_of_content_and_arguments_not_of_places)
+TEST_IN(command, digest_covers_content_and_arguments_but_no_paths)
 {
     struct place *place = *state;
     uint64_t digest = DIGEST(place->python, SCRIPT, place->script, "a", "b");

@@ -49,7 +49,7 @@ static const char *value_of(char **env, const char *name)
     return found;
 }
 
-TEST(environment, a_trainer_finds_its_place)
+TEST(environment, trainer_gets_its_rank_and_cluster)
 {
     static const char *const wanted[][2] = {
         {"TF_CONFIG", "{\"cluster\":{\"worker\":[\"10.0.0.1:4001\",\"worker-b.example:4002\","
@@ -206,7 +206,7 @@ TEST(environment, an_evaluator_coordinates_itself_and_ipv6_has_no_brackets_in_ma
     environment_free(env);
 }
 
-TEST(environment, everything_else_stays_as_it_was)
+TEST(environment, other_variables_are_unchanged)
 {
     const char *const base[] = {
         "PATH=/usr/bin:/bin", "HOME=/root", "TF_CPP_MIN_LOG_LEVEL=2", "RANKING=x", "TFE=3",
@@ -223,7 +223,7 @@ TEST(environment, everything_else_stays_as_it_was)
     environment_free(NULL);
 }
 
-TEST(environment, a_cluster_of_one_has_a_tf_config_too)
+TEST(environment, cluster_of_one_has_a_tf_config)
 {
     const char *const base[] = {NULL};
     struct seat seat;
@@ -299,7 +299,7 @@ TEST(environment, tf_config_and_cluster_follow_the_chosen_environment)
     }
 }
 
-TEST(environment, thousands_of_members_fit)
+TEST(environment, cluster_of_thousands_fits)
 {
     enum { MANY = 6000 };
     const char *const base[] = {NULL};

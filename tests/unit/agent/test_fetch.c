@@ -93,7 +93,7 @@ static void give(struct fetch *f, const char *digest, const char *bytes)
                                               .message = ""});
 }
 
-TEST_IN(fetch, leaves_those_that_were_used_last_and_room_for_what_comes)
+TEST_IN(fetch, recently_used_bundles_are_retained_within_the_space)
 {
     keep(digest_of_x(), 1000);
     for (int i = 2; i <= KEPT; i++) {
@@ -120,7 +120,7 @@ TEST_IN(fetch, leaves_those_that_were_used_last_and_room_for_what_comes)
     fetch_free(f);
 }
 
-TEST_IN(fetch, kept_bundle_that_is_damaged_is_downloaded_again)
+TEST_IN(fetch, damaged_cached_bundle_is_downloaded_again)
 {
     folder_write(kept(digest_of_x()), "y");
     struct fetch *f = begin(digest_of_x());
@@ -134,7 +134,7 @@ TEST_IN(fetch, kept_bundle_that_is_damaged_is_downloaded_again)
     fetch_free(f);
 }
 
-TEST_IN(fetch, error_is_reported_with_the_next_attempt_and_ends_nothing)
+TEST_IN(fetch, error_is_reported_and_retried)
 {
     const char *digest = digest_of_x();
     struct fetch *f = begin(digest);

@@ -51,7 +51,7 @@ static void on_failed(void *ctx, const char *reason)
     files = NULL;
 }
 
-TEST_IN(files, without_a_descriptor_for_a_process_fail_from_the_event_loop)
+TEST_IN(files, missing_descriptor_fails_from_the_event_loop)
 {
     const struct files_options options = {
         .base = base, .job = job, .scratch = scratch, .ready = on_ready, .failed = on_failed};

@@ -123,7 +123,7 @@ static int teardown(void **state)
 
 #define FIXTURE setup, teardown
 
-TEST_IN(group, each_trainer_lives_in_one_of_its_own)
+TEST_IN(group, each_trainer_has_its_own_group)
 {
     struct rig *rig = *state;
     char of[3][GROUP_MAX];
@@ -147,7 +147,7 @@ TEST_IN(group, each_trainer_lives_in_one_of_its_own)
     RIG_UNTIL(rig, groups_of_guard() == 0);
 }
 
-TEST_IN(group, a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer)
+TEST_IN(group, standby_keeps_its_group_as_a_trainer)
 {
     struct rig *rig = *state;
     char was[GROUP_MAX];
@@ -179,7 +179,7 @@ TEST_IN(group, a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer)
 }
 
 /* The group is removed when the last process that the trainer left in it ends. */
-TEST_IN(group, it_goes_with_the_last_that_a_trainer_left)
+TEST_IN(group, group_is_removed_with_the_last_descendant)
 {
     struct rig *rig = *state;
     for (int round = 1; round <= 3; round++) {
@@ -200,7 +200,7 @@ TEST_IN(group, it_goes_with_the_last_that_a_trainer_left)
     assert_int_equal(rig_count_descriptors(rig->guard), first);
 }
 
-TEST(group, there_is_one_for_each_slot_and_as_many_that_were_left)
+TEST(group, number_of_groups_is_limited_per_slot_and_for_leftovers)
 {
     static struct guard_groups groups;
     int fd = -1;
@@ -218,7 +218,7 @@ TEST(group, there_is_one_for_each_slot_and_as_many_that_were_left)
 
 /* Guard and agent are killed together, so the kernel kills none of the trainer's descendants.
  * The next guard in the same group kills them. */
-TEST_IN(group, what_a_dead_guard_left_is_killed_by_the_next)
+TEST_IN(group, leftovers_of_a_dead_guard_are_killed_by_the_next)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "sh", "-c",
@@ -239,7 +239,7 @@ TEST_IN(group, what_a_dead_guard_left_is_killed_by_the_next)
     (void)proc_kill_all_descendants_and_reap(getpid());
 }
 
-TEST_IN(group, a_guard_that_lives_keeps_its_groups_from_the_next)
+TEST_IN(group, running_guard_keeps_its_groups)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "sleep", "1000");
@@ -254,7 +254,7 @@ TEST_IN(group, a_guard_that_lives_keeps_its_groups_from_the_next)
 }
 
 /* As a user who owns no group: everything works, in the group of the agent. */
-TEST(group, without_the_right_to_make_any_a_trainer_is_in_the_agents)
+TEST(group, trainer_stays_in_the_agents_group_without_permission)
 {
     fflush(NULL);
     pid_t pid = fork();
@@ -297,7 +297,7 @@ static bool delegate(const char *directory, uid_t user)
 
 /* Bug: a descendant that had become another user's could not be killed by its guard. In a group
  * the kernel kills it. */
-TEST(group, a_descendant_of_another_user_dies_with_it)
+TEST(group, descendant_of_another_user_is_killed)
 {
     enum { NOBODY = 65534 };
     char folder[FOLDER_BYTES];

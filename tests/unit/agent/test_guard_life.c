@@ -23,7 +23,7 @@
 
 #define FIXTURE rig_setup, rig_teardown
 
-TEST_IN(guard, every_exit_code_and_every_signal_arrives_as_it_was)
+TEST_IN(guard, exit_codes_and_signals_are_reported_unchanged)
 {
     static const int codes[] = {0, 1, 2, 42, 126, 127, 128, 137, 143, 255};
     static const int signals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGPIPE,
@@ -46,7 +46,7 @@ TEST_IN(guard, every_exit_code_and_every_signal_arrives_as_it_was)
     }
 }
 
-TEST_IN(guard, a_signal_right_after_the_order_to_start_is_not_lost)
+TEST_IN(guard, signal_right_after_spawn_is_not_lost)
 {
     struct rig *rig = *state;
     for (int round = 0; round < 20; round++) {
@@ -59,7 +59,7 @@ TEST_IN(guard, a_signal_right_after_the_order_to_start_is_not_lost)
     }
 }
 
-TEST_IN(guard, a_slot_is_free_again_once_its_end_was_told)
+TEST_IN(guard, slot_is_free_after_its_end_is_reported)
 {
     struct rig *rig = *state;
     for (int round = 1; round <= 5; round++) {
@@ -71,7 +71,7 @@ TEST_IN(guard, a_slot_is_free_again_once_its_end_was_told)
     guard_link_signal(rig->link, 3, SIGTERM); /* an empty slot is ignored */
 }
 
-TEST_IN(guard, a_missing_command_is_an_error_and_no_exit_code)
+TEST_IN(guard, missing_command_is_a_spawn_error)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "no-such-command-anywhere");
@@ -91,7 +91,7 @@ TEST_IN(guard, a_missing_command_is_an_error_and_no_exit_code)
     RIG_UNTIL(rig, rig->slots[0].exited);
 }
 
-TEST_IN(guard, a_missing_directory_is_not_taken_for_a_missing_command)
+TEST_IN(guard, missing_directory_differs_from_missing_command)
 {
     struct rig *rig = *state;
     const char *const argv[] = {"/bin/sh", "-c", "pwd", NULL};
@@ -109,7 +109,7 @@ TEST_IN(guard, a_missing_directory_is_not_taken_for_a_missing_command)
     RIG_UNTIL(rig, rig->slots[0].exited);
 }
 
-TEST_IN(guard, the_command_is_searched_in_the_path_of_the_trainer)
+TEST_IN(guard, command_is_searched_in_the_trainers_path)
 {
     struct rig *rig = *state;
     char dir[FOLDER_BYTES];
@@ -132,7 +132,7 @@ TEST_IN(guard, the_command_is_searched_in_the_path_of_the_trainer)
     folder_remove(dir);
 }
 
-TEST_IN(guard, two_megabytes_of_environment_arrive_whole)
+TEST_IN(guard, environment_of_two_megabytes_arrives)
 {
     enum { COUNT = 20, SIZE = 100000 };
     struct rig *rig = *state;
@@ -169,7 +169,7 @@ TEST_IN(guard, two_megabytes_of_environment_arrive_whole)
     }
 }
 
-TEST_IN(guard, a_stopped_trainer_takes_sigterm)
+TEST_IN(guard, stopped_trainer_handles_sigterm)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "/bin/sh", "-c", "trap 'exit 7' TERM; echo $$; kill -STOP $$; sleep 1000");
@@ -180,7 +180,7 @@ TEST_IN(guard, a_stopped_trainer_takes_sigterm)
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 7);
 }
 
-TEST_IN(guard, a_signal_reaches_every_group_of_the_session_and_no_other_slot)
+TEST_IN(guard, signal_reaches_every_process_group_of_the_session_only)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 1, "sleep", "1000");
@@ -197,7 +197,7 @@ TEST_IN(guard, a_signal_reaches_every_group_of_the_session_and_no_other_slot)
 }
 
 /* A process forked by the trainer inherits the handler, and would save a second time. */
-TEST_IN(guard, sigterm_is_for_the_main_process_alone)
+TEST_IN(guard, sigterm_reaches_only_the_main_process)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "bash", "-c",
@@ -210,7 +210,7 @@ TEST_IN(guard, sigterm_is_for_the_main_process_alone)
 }
 
 /* The child maps the arguments, so truncating them could cause SIGBUS. */
-TEST(guard, what_a_start_says_cannot_be_changed_any_more_nor_be_shorter_than_it_says)
+TEST(guard, start_data_is_sealed_and_its_length_checked)
 {
     const char *const argv[] = {"true", "once", NULL};
     const struct spawn_spec spec = {.argv = argv, .envp = (const char *const[]){"A=1", NULL}};
@@ -228,7 +228,7 @@ TEST(guard, what_a_start_says_cannot_be_changed_any_more_nor_be_shorter_than_it_
     close(fd);
 }
 
-TEST_IN(guard, the_guard_keeps_no_descriptor_of_the_agent)
+TEST_IN(guard, guard_inherits_no_descriptor_of_the_agent)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "/bin/true");
@@ -262,7 +262,7 @@ static void file_read(pid_t pid, const char *name, char *ret, size_t cap)
     ret[n] = '\0';
 }
 
-TEST_IN(guard, it_goes_by_its_own_name_and_hides_the_command_line)
+TEST_IN(guard, guard_has_its_own_name_and_no_command_line)
 {
     struct rig *rig = *state;
     char text[256];
@@ -276,7 +276,7 @@ TEST_IN(guard, it_goes_by_its_own_name_and_hides_the_command_line)
     assert_string_not_equal(text, "tfe-guard");
 }
 
-TEST_IN(guard, its_birth_leaves_the_agent_its_signals)
+TEST_IN(guard, fork_preserves_the_agents_signal_mask)
 {
     sigset_t now;
     assert_int_equal(sigprocmask(SIG_SETMASK, NULL, &now), 0);
@@ -287,7 +287,7 @@ TEST_IN(guard, its_birth_leaves_the_agent_its_signals)
 
 /* CLOCK_MONOTONIC stops during a suspend, but the trainers must be gone when the machine
  * resumes after the fence. */
-TEST_IN(guard, its_fence_counts_the_time_of_a_suspend)
+TEST_IN(guard, fence_counts_suspended_time)
 {
     struct rig *rig = *state;
     char path[64];
@@ -327,7 +327,7 @@ TEST_IN(guard, terminal_signals_and_sigterm_do_not_end_it)
 }
 
 /* More events than the pipe holds, and no reader: the guard must continue and lose no event. */
-TEST_IN(guard, an_agent_that_does_not_read_holds_nothing_up)
+TEST_IN(guard, agent_that_does_not_read_blocks_nothing)
 {
     enum { FENCES = 500 };
     struct rig *rig = *state;
@@ -365,7 +365,7 @@ TEST_IN(guard, an_agent_that_does_not_read_holds_nothing_up)
     RIG_UNTIL(rig, rig->slots[0].exited == 2);
 }
 
-TEST_IN(guard, orders_to_a_guard_that_does_not_run_wait_without_blocking)
+TEST_IN(guard, orders_to_a_stopped_guard_are_queued)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "sleep", "1000");
@@ -400,7 +400,7 @@ static void pipe_fill(struct rig *rig)
     }
 }
 
-TEST_IN(guard, a_fence_that_the_pipe_did_not_take_comes_before_anything_starts)
+TEST_IN(guard, unsent_fence_precedes_any_start)
 {
     struct rig *rig = *state;
     int unread = 1;
@@ -417,7 +417,7 @@ TEST_IN(guard, a_fence_that_the_pipe_did_not_take_comes_before_anything_starts)
     RIG_UNTIL(rig, rig->fenced && rig->slots[1].exited);
 }
 
-TEST_IN(guard, a_signal_that_the_pipe_did_not_take_is_not_for_the_next_trainer)
+TEST_IN(guard, unsent_signal_does_not_reach_the_next_trainer)
 {
     struct rig *rig = *state;
     struct pollfd end = {.fd = rig->pair, .events = POLLIN};
@@ -442,7 +442,7 @@ TEST_IN(guard, a_signal_that_the_pipe_did_not_take_is_not_for_the_next_trainer)
     assert_false(rig_is_gone(rig->slots[0].pid));
 }
 
-TEST_IN(guard, an_order_that_makes_no_sense_is_none)
+TEST_IN(guard, invalid_order_is_ignored)
 {
     struct rig *rig = *state;
     const struct guard_order orders[] = {

@@ -59,7 +59,7 @@ static void assert_none_gone(const pid_t pids[FAMILIES * MEMBERS])
 
 #define FIXTURE rig_setup, rig_teardown
 
-TEST_IN(guard, a_sweep_kills_every_descendant_and_says_so_after_their_ends)
+TEST_IN(guard, sweep_kills_every_descendant_and_reports_after_their_ends)
 {
     struct rig *rig = *state;
     pid_t pids[FAMILIES * MEMBERS];
@@ -80,7 +80,7 @@ TEST_IN(guard, a_sweep_kills_every_descendant_and_says_so_after_their_ends)
     RIG_UNTIL(rig, rig->slots[0].exited == 2);
 }
 
-TEST_IN(guard, sweeps_that_overlap_get_one_answer_and_an_empty_one_gets_it_at_once)
+TEST_IN(guard, overlapping_sweeps_get_one_response_and_empty_ones_at_once)
 {
     struct rig *rig = *state;
     guard_link_sweep(rig->link);
@@ -98,7 +98,7 @@ TEST_IN(guard, sweeps_that_overlap_get_one_answer_and_an_empty_one_gets_it_at_on
 }
 
 /* The response to the first sweep arrives after the second request, so it does not count. */
-TEST_IN(guard, an_answer_that_crossed_with_a_new_sweep_is_not_taken_for_its_answer)
+TEST_IN(guard, response_that_crossed_a_new_sweep_is_not_its_response)
 {
     struct rig *rig = *state;
     struct pollfd answer = {.fd = rig->pair, .events = POLLIN};
@@ -113,7 +113,7 @@ TEST_IN(guard, an_answer_that_crossed_with_a_new_sweep_is_not_taken_for_its_answ
 
 /* Each process starts the next one and ends at once, so killing those found by
  * one scan never ends. */
-TEST_IN(guard, a_sweep_ends_a_chain_of_processes_that_keep_forking)
+TEST_IN(guard, sweep_ends_a_forking_chain)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "bash", "-c",
@@ -123,7 +123,7 @@ TEST_IN(guard, a_sweep_ends_a_chain_of_processes_that_keep_forking)
     RIG_UNTIL(rig, rig->swept);
 }
 
-TEST_IN(guard, the_pipe_closing_kills_everything_and_ends_the_guard)
+TEST_IN(guard, closed_pipe_kills_all_and_ends_the_guard)
 {
     struct rig *rig = *state;
     pid_t pids[FAMILIES * MEMBERS];
@@ -138,7 +138,7 @@ TEST_IN(guard, the_pipe_closing_kills_everything_and_ends_the_guard)
     rig->lost = 1; /* rig_done: the guard is reaped already */
 }
 
-TEST_IN(guard, an_order_of_an_agent_that_is_gone_starts_nothing)
+TEST_IN(guard, order_of_a_dead_agent_starts_nothing)
 {
     struct rig *rig = *state;
     struct pollfd out = {.fd = rig->out[0], .events = POLLIN};
@@ -155,7 +155,7 @@ TEST_IN(guard, an_order_of_an_agent_that_is_gone_starts_nothing)
     assert_int_equal(poll(&out, 1, 0), 0);
 }
 
-TEST_IN(guard, the_fence_kills_everything_and_nothing_starts_until_the_next)
+TEST_IN(guard, fence_kills_all_and_prevents_starts_until_the_next)
 {
     struct rig *rig = *state;
     pid_t pids[FAMILIES * MEMBERS];
@@ -177,7 +177,7 @@ TEST_IN(guard, the_fence_kills_everything_and_nothing_starts_until_the_next)
     assert_int_equal(rig->fenced, 1);
 }
 
-TEST_IN(guard, a_fence_moved_or_disarmed_does_not_kill)
+TEST_IN(guard, moved_or_disarmed_fence_does_not_kill)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "sleep", "1000");
@@ -241,7 +241,7 @@ static void agent_falls_silent_behind_a_fence(struct rig *agent)
     guard_link_fence(agent->link, tfe_mono_add(clock_mono(), 300));
 }
 
-TEST_IN(guard, kill_9_of_the_agent_leaves_no_trainer_and_no_guard)
+TEST_IN(guard, sigkill_of_the_agent_leaves_no_trainer_and_no_guard)
 {
     struct rig *rig = *state;
     pid_t pids[FAMILIES * MEMBERS];
@@ -279,7 +279,7 @@ TEST_IN(guard, fence_passes_for_an_agent_that_is_stopped_or_sends_nothing)
     }
 }
 
-TEST_IN(guard, kill_9_of_the_guard_takes_its_children_and_the_agent_takes_the_rest)
+TEST_IN(guard, sigkill_of_the_guard_ends_children_and_the_agent_the_rest)
 {
     struct rig *rig = *state;
     pid_t pids[FAMILIES * MEMBERS];
@@ -333,7 +333,7 @@ TEST(guard, a_callback_may_free_the_link)
 
 /* An agent that has left needs no proof, so its guard must not wait. The kernel reports the
  * unread data before it delivers what was sent. */
-TEST(guard, an_agent_that_leaves_with_events_unread_has_left_in_order)
+TEST(guard, agent_exit_with_unread_events_is_orderly)
 {
     struct guard_process process;
     struct guard_proof death;
@@ -392,7 +392,7 @@ static int unprivileged_agent(const char *helper)
     return 0;
 }
 
-TEST(guard, a_descendant_that_may_not_be_killed_is_named_and_holds_up_nobody_else)
+TEST(guard, unkillable_descendant_is_named_and_delays_no_other)
 {
     char dir[FOLDER_BYTES];
     char helper[64];

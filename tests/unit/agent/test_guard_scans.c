@@ -173,7 +173,7 @@ static void orders_taken(struct rig *rig)
 
 /* One scan may miss processes that are forked meanwhile, and while a standby exists the kernel
  * never reports ECHILD. */
-TEST_IN(guard, one_scan_that_misses_all_does_not_end_a_sweep)
+TEST_IN(guard, single_empty_scan_does_not_end_a_sweep)
 {
     struct rig *rig = *state;
     start_standby(rig, "printf W >&3; sleep 1000; :");
@@ -189,7 +189,7 @@ TEST_IN(guard, one_scan_that_misses_all_does_not_end_a_sweep)
 }
 
 /* The next epoch waits for the response, and each scan reads every process of the machine. */
-TEST_IN(guard, sweep_with_standbys_alone_left_scans_nothing)
+TEST_IN(guard, sweep_with_only_standbys_left_does_not_scan)
 {
     struct rig *rig = *state;
     if (access("/proc/thread-self/children", R_OK) != 0) {
@@ -204,7 +204,7 @@ TEST_IN(guard, sweep_with_standbys_alone_left_scans_nothing)
     assert_false(rig_is_gone(rig->slots[STANDBY].pid));
 }
 
-TEST_IN(guard, a_sweep_beside_a_standby_is_answered_after_the_end_of_every_trainer)
+TEST_IN(guard, sweep_with_a_standby_is_reported_after_all_trainers_end)
 {
     struct rig *rig = *state;
     start_standby(rig, "printf W >&3; sleep 1000; :");
@@ -218,7 +218,7 @@ TEST_IN(guard, a_sweep_beside_a_standby_is_answered_after_the_end_of_every_train
 }
 
 /* A repeated request concerns the same process, and does not wait for another five seconds. */
-TEST_IN(guard, what_outlives_its_kill_by_five_seconds_is_named_however_often_it_is_swept)
+TEST_IN(guard, process_alive_5_s_after_sigkill_is_named_once_per_sweep)
 {
     struct rig *rig = *state;
     pid_t daemon = start_daemon(rig);
@@ -242,7 +242,7 @@ TEST_IN(guard, what_outlives_its_kill_by_five_seconds_is_named_however_often_it_
     assert_true(rig_is_gone(daemon));
 }
 
-TEST_IN(guard, an_end_is_told_though_others_of_the_session_cannot_be_killed)
+TEST_IN(guard, end_is_reported_despite_unkillable_session_members)
 {
     struct rig *rig = *state;
     fate->scans_in_vain = true;
@@ -253,7 +253,7 @@ TEST_IN(guard, an_end_is_told_though_others_of_the_session_cannot_be_killed)
     assert_false(rig_is_gone(other));
 }
 
-TEST_IN(guard, an_end_is_told_at_once_where_nobody_else_is_in_the_session)
+TEST_IN(guard, end_of_the_last_session_member_is_reported_at_once)
 {
     struct rig *rig = *state;
     int64_t shortest = RIG_PATIENCE_MS;
@@ -265,7 +265,7 @@ TEST_IN(guard, an_end_is_told_at_once_where_nobody_else_is_in_the_session)
     assert_in_range(shortest, 0, 149);
 }
 
-TEST_IN(guard, guard_with_nothing_to_kill_scans_no_more_and_signals_once)
+TEST_IN(guard, guard_without_survivors_stops_scanning)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "sleep", "1000");
@@ -283,7 +283,7 @@ TEST_IN(guard, guard_with_nothing_to_kill_scans_no_more_and_signals_once)
 }
 
 /* A later fence does not stop a kill that the previous one began. */
-TEST_IN(guard, nothing_starts_while_it_kills)
+TEST_IN(guard, start_during_a_sweep_is_refused)
 {
     struct rig *rig = *state;
     pid_t daemon = start_daemon(rig);
@@ -298,7 +298,7 @@ TEST_IN(guard, nothing_starts_while_it_kills)
     RIG_UNTIL(rig, rig_is_gone(daemon));
 }
 
-TEST_IN(guard, a_fence_that_passes_between_two_orders_is_seen_before_the_second)
+TEST_IN(guard, fence_that_passes_between_two_orders_applies_to_the_second)
 {
     struct rig *rig = *state;
     kill(rig->guard, SIGSTOP);
@@ -313,7 +313,7 @@ TEST_IN(guard, a_fence_that_passes_between_two_orders_is_seen_before_the_second)
 }
 
 /* The standby sends its last message and ends between two polls of the guard. */
-TEST_IN(guard, a_standby_that_takes_the_start_and_ends_at_once_is_not_replaced)
+TEST_IN(guard, standby_that_ends_after_its_start_is_not_replaced)
 {
     struct rig *rig = *state;
     const char *const argv[] = {"/bin/sh", "-c", "exit 1", NULL};
@@ -330,7 +330,7 @@ TEST_IN(guard, a_standby_that_takes_the_start_and_ends_at_once_is_not_replaced)
 }
 
 /* In a control group, the next guard would kill them as well. */
-TEST_IN(guard, pdeathsig_alone_kills_the_main_processes)
+TEST_IN(guard, pdeathsig_kills_the_main_processes)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "sleep", "1000");
@@ -340,7 +340,7 @@ TEST_IN(guard, pdeathsig_alone_kills_the_main_processes)
     RIG_UNTIL(rig, rig->lost);
 }
 
-TEST_IN(guard, a_child_that_lost_its_guard_before_it_could_say_so_starts_nothing)
+TEST_IN(guard, child_that_lost_its_guard_early_starts_nothing)
 {
     struct rig *rig = *state;
     struct tfe_reason reason;
@@ -353,7 +353,7 @@ TEST_IN(guard, a_child_that_lost_its_guard_before_it_could_say_so_starts_nothing
     assert_int_equal(status, SIGKILL);
 }
 
-TEST_IN(guard, a_start_that_cannot_fork_says_why_and_keeps_no_descriptor)
+TEST_IN(guard, failed_fork_is_reported_without_leaked_descriptor)
 {
     struct rig *rig = *state;
     orders_taken(rig);

@@ -40,7 +40,7 @@ static const char *picked(const struct machine *m, const char *end)
     return local_addr_pick(m->n ? m->list : NULL, &address, host) ? host : "";
 }
 
-TEST(own_address, of_ipv4_and_of_loopback_needs_no_look)
+TEST(own_address, ipv4_and_loopback_need_no_search)
 {
     struct machine none = {.n = 0};
     assert_string_equal(picked(&none, "10.0.0.7"), "10.0.0.7");
@@ -48,7 +48,7 @@ TEST(own_address, of_ipv4_and_of_loopback_needs_no_look)
     assert_string_equal(picked(&none, "::1"), "127.0.0.1");
 }
 
-TEST(own_address, of_ipv6_is_one_of_the_same_interface_else_of_another_that_leads_out)
+TEST(own_address, ipv6_address_prefers_the_same_interface_then_the_default_route)
 {
     struct machine m = {.n = 0};
     has(&m, "lo", "127.0.0.1", IFF_UP | IFF_LOOPBACK);

@@ -56,13 +56,13 @@ static int machine_gone(void **state)
 }
 #define FIXTURE machine, machine_gone
 
-TEST_IN(memory, of_a_machine_without_limits_is_what_the_kernel_calls_available)
+TEST_IN(memory, unlimited_machine_has_the_kernels_available_memory)
 {
     assert_int_equal(memory_free_bytes(), UINT64_C(3072000) << 10);
     assert_in_range(memory_free_percent(), 74, 75);
 }
 
-TEST_IN(memory, is_what_the_tightest_group_leaves_and_caches_are_given_back)
+TEST_IN(memory, tightest_cgroup_counts_and_caches_are_available)
 {
     say("group/memory.max", "104857600\n");    /* 100 MiB */
     say("group/memory.current", "83886080\n"); /* 80 */
@@ -81,7 +81,7 @@ TEST_IN(memory, is_what_the_tightest_group_leaves_and_caches_are_given_back)
     assert_int_equal(memory_free_percent(), 0);
 }
 
-TEST_IN(memory, kills_are_counted_by_the_group_else_by_the_machine)
+TEST_IN(memory, kills_are_counted_by_the_cgroup_or_the_machine)
 {
     assert_int_equal(memory_kills(), 3);
     say("group/own/memory.events", "low 0\noom 7\noom_kill 5\noom_kill_group 9\n");
@@ -96,7 +96,7 @@ TEST_IN(memory, kills_are_counted_by_the_group_else_by_the_machine)
     assert_int_equal(memory_kills(), 2);
 }
 
-TEST_IN(memory, of_a_container_is_found_where_its_part_of_the_tree_is_mounted)
+TEST_IN(memory, cgroup_of_a_container_is_found_by_its_mount)
 {
     char text[200];
     char own[PATH_MAX];

@@ -53,7 +53,7 @@ static int parse(const char *text)
 
 #define FIXTURE make, end
 
-TEST_IN(choice, of_sources_is_a_list)
+TEST_IN(choice, sources_are_a_list)
 {
     const struct notice_selection *c = &watch.choice;
     assert_int_equal(parse("auto"), 0);
@@ -68,14 +68,14 @@ TEST_IN(choice, of_sources_is_a_list)
     assert_string_equal(c->file, "/run/a b");
 }
 
-TEST_IN(choice, commands_commas_are_its_own)
+TEST_IN(choice, commas_belong_to_the_command)
 {
     assert_int_equal(parse("aws,cmd:grep -q a,b /x,file:y"), 0);
     assert_string_equal(watch.choice.command, "grep -q a,b /x,file:y");
     assert_int_equal(watch.choice.modes[FROM_FILE], SOURCE_OFF);
 }
 
-TEST_IN(choice, that_means_nothing_is_refused)
+TEST_IN(choice, invalid_choice_is_refused)
 {
     static const char *const bad[] = {"",          "aws,",          ",aws", "Aws",
                                       "none,aws",  "cmd:",          "file", "file:",
@@ -85,7 +85,7 @@ TEST_IN(choice, that_means_nothing_is_refused)
     }
 }
 
-TEST_IN(choice, of_a_signal_is_one_that_means_nothing_else)
+TEST_IN(choice, signal_with_another_meaning_is_refused)
 {
     struct tfe_reason reason;
     assert_int_equal(notice_selection_signal(&watch.choice, "SIGUSR1", &reason), 0);
@@ -99,7 +99,7 @@ TEST_IN(choice, of_a_signal_is_one_that_means_nothing_else)
     }
 }
 
-TEST_IN(choice, of_no_place_is_the_address_of_all_clouds)
+TEST_IN(choice, default_address_is_that_of_all_clouds)
 {
     struct tfe_reason reason;
     assert_int_equal(parse("gce"), 0);
@@ -110,7 +110,7 @@ TEST_IN(choice, of_no_place_is_the_address_of_all_clouds)
 }
 
 /* In either order of the options. */
-TEST_IN(choice, of_auto_with_a_place_asks_all_clouds_there)
+TEST_IN(choice, auto_with_an_address_queries_all_clouds_there)
 {
     struct tfe_reason reason;
     assert_int_equal(notice_selection_place(&watch.choice, "http://127.0.0.1:1338", &reason), 0);
@@ -124,7 +124,7 @@ TEST_IN(choice, of_auto_with_a_place_asks_all_clouds_there)
 
 /* On a rented or foreign network, any machine may have the addresses of the
  * other clouds' services. */
-TEST_IN(choice, of_auto_is_the_cloud_that_the_machine_tells_of)
+TEST_IN(choice, auto_selects_the_cloud_of_the_firmware)
 {
     static const struct {
         const char *file;
@@ -161,7 +161,7 @@ TEST_IN(choice, of_auto_is_the_cloud_that_the_machine_tells_of)
     }
 }
 
-TEST_IN(choice, of_a_place_is_a_host_and_perhaps_a_port)
+TEST_IN(choice, address_is_a_host_with_an_optional_port)
 {
     static const char *const good[][2] = {
         {"http://localhost:1338/", "http://localhost:1338"},
@@ -188,7 +188,7 @@ static void watch_file(void)
     watch_start(&watch, option);
 }
 
-TEST_IN(file, that_appears_is_a_warning_and_goes_with_it)
+TEST_IN(file, existing_file_is_a_notice_until_removed)
 {
     watch_file();
     watch_for(&watch, 60);
@@ -206,7 +206,7 @@ TEST_IN(file, that_appears_is_a_warning_and_goes_with_it)
     assert_true(preempt()->withdrawn);
 }
 
-TEST_IN(file, may_hold_the_seconds_that_are_left_and_anything_else_gives_no_time)
+TEST_IN(file, content_is_seconds_or_gives_no_time)
 {
     static const struct {
         const char *text;
@@ -233,7 +233,7 @@ TEST_IN(file, may_hold_the_seconds_that_are_left_and_anything_else_gives_no_time
     assert_int_equal(watch.told, 4); /* the last five are the same notice */
 }
 
-TEST_IN(file, may_be_a_folder_or_a_pipe)
+TEST_IN(file, directory_or_pipe_counts_as_a_file)
 {
     watch_file();
     assert_int_equal(mkdir(path, 0700), 0);
@@ -244,7 +244,7 @@ TEST_IN(file, may_be_a_folder_or_a_pipe)
     watch_until(&watch, watch.told == 3);
 }
 
-TEST_IN(file, whose_folder_is_not_there_is_no_warning)
+TEST_IN(file, missing_directory_is_no_notice)
 {
     watch_start(&watch, "file:/nonexistent/x/y");
     watch_for(&watch, 60);
@@ -263,7 +263,7 @@ static unsigned times_logged(FILE *log, const char *event)
     return n;
 }
 
-TEST_IN(file, that_makes_sense_again_is_said_to_once)
+TEST_IN(file, recovery_is_logged_once)
 {
     FILE *log = tmpfile();
     const int was = dup(STDERR_FILENO);
@@ -289,7 +289,7 @@ static void watch_command(const char *command)
     watch_start(&watch, option);
 }
 
-TEST_IN(command, whose_exit_is_0_is_a_warning)
+TEST_IN(command, exit_0_is_a_notice)
 {
     watch_command("test -e $NOTICE");
     watch_for(&watch, 100);
@@ -303,7 +303,7 @@ TEST_IN(command, whose_exit_is_0_is_a_warning)
     assert_true(preempt()->withdrawn);
 }
 
-TEST_IN(command, may_print_seconds_which_may_count_down)
+TEST_IN(command, printed_seconds_may_count_down)
 {
     watch_command("cat $NOTICE");
     put("100");
@@ -314,7 +314,7 @@ TEST_IN(command, may_print_seconds_which_may_count_down)
     assert_int_equal(watch.told, 1);
 }
 
-TEST_IN(command, that_hangs_or_cannot_run_is_no_warning)
+TEST_IN(command, hanging_or_failing_command_is_no_notice)
 {
     static const char *const commands[] = {"sleep 100", "/nonexistent", "exit 126", "kill -9 $$",
                                            "exit 1"};
@@ -330,7 +330,7 @@ TEST_IN(command, that_hangs_or_cannot_run_is_no_warning)
     watch_until(&watch, waitpid(-1, NULL, WNOHANG) == -1);
 }
 
-TEST_IN(command, leaves_nothing_behind)
+TEST_IN(command, command_leaves_no_process)
 {
     watch_command("sleep 1000 & echo $! >$NOTICE; exit 0");
     watch_until(&watch, watch.told == 1);
@@ -341,7 +341,7 @@ TEST_IN(command, leaves_nothing_behind)
     watch_until(&watch, rig_is_gone(pid));
 }
 
-TEST_IN(command, inherits_no_token_and_no_descriptor_and_reads_nothing)
+TEST_IN(command, command_inherits_no_token_descriptor_or_stdin)
 {
     struct tfe_reason reason;
     setenv("TFE_TOKEN", "secret", 1);
@@ -353,7 +353,7 @@ TEST_IN(command, inherits_no_token_and_no_descriptor_and_reads_nothing)
     unsetenv("TFE_TOKEN");
 }
 
-TEST_IN(command, may_print_a_lot)
+TEST_IN(command, long_output_is_accepted)
 {
     watch_command("head -c 1000000 /dev/zero; exit 0");
     watch_until(&watch, watch.told == 1);
@@ -362,7 +362,7 @@ TEST_IN(command, may_print_a_lot)
 
 /* --- signal, several sources, end --- */
 
-TEST_IN(signal, warns_anew_each_time)
+TEST_IN(signal, each_signal_is_a_new_notice)
 {
     struct tfe_reason reason;
     assert_int_equal(notice_selection_signal(&watch.choice, "USR1", &reason), 0);
@@ -377,7 +377,7 @@ TEST_IN(signal, warns_anew_each_time)
     assert_true(tfe_mono_before(first, watch.last[NOTICE_SIGNAL].deadline));
 }
 
-TEST_IN(notices, of_several_sources_are_told_with_the_earliest_deadline)
+TEST_IN(notices, notices_of_several_sources_have_the_earliest_deadline)
 {
     (void)snprintf(option, sizeof option, "file:%s,cmd:echo 500; test -e %s", path, path);
     watch_start(&watch, option);
@@ -394,7 +394,7 @@ TEST_IN(notices, of_several_sources_are_told_with_the_earliest_deadline)
     watch_until(&watch, preempt()->withdrawn);
 }
 
-TEST_IN(notices, that_are_taken_back_leave_what_else_was_said)
+TEST_IN(notices, withdrawn_notice_leaves_those_of_other_sources)
 {
     struct tfe_reason reason;
     assert_int_equal(notice_selection_signal(&watch.choice, "USR1", &reason), 0);
@@ -409,7 +409,7 @@ TEST_IN(notices, that_are_taken_back_leave_what_else_was_said)
     assert_int_equal(watch.told, 3);
 }
 
-TEST_IN(notices, none_at_all_cost_nothing)
+TEST_IN(notices, no_source_starts_nothing)
 {
     watch_start(&watch, "none");
     watch_for(&watch, 10);

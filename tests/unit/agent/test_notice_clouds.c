@@ -216,7 +216,7 @@ static void answer_each(const char **field, const char *const *answers)
 
 /* --- AWS --- */
 
-TEST_IN(aws, interruption_is_told_once_however_its_time_moves)
+TEST_IN(aws, interruption_is_sent_once_despite_changing_time)
 {
     watch_start(&watch, "aws");
     ask_some_more();
@@ -250,7 +250,7 @@ TEST_IN(aws, rebalance_is_a_hint)
     assert_int_equal(watch.n[NOTICE_PREEMPT], 0);
 }
 
-TEST_IN(aws, token_that_is_no_longer_good_is_replaced)
+TEST_IN(aws, expired_token_is_replaced)
 {
     watch_start(&watch, "aws");
     ask_some_more();
@@ -260,7 +260,7 @@ TEST_IN(aws, token_that_is_no_longer_good_is_replaced)
     assert_int_equal(cloud.tokens, 2);
 }
 
-TEST_IN(aws, token_that_would_break_a_line_is_not_used)
+TEST_IN(aws, token_with_a_line_break_is_not_used)
 {
     cloud.token = "a\tb";
     watch_start(&watch, "aws");
@@ -282,7 +282,7 @@ TEST_IN(aws, deadline_counts_from_the_clock_of_the_service_and_is_now_for_hibern
     assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 0));
 }
 
-TEST_IN(aws, answers_that_make_no_sense_are_no_warning)
+TEST_IN(aws, invalid_response_is_no_notice)
 {
     static const char *const answers[] = {
         "[]",
@@ -301,7 +301,7 @@ TEST_IN(aws, answers_that_make_no_sense_are_no_warning)
     watch_until(&watch, watch.told == 1);
 }
 
-TEST_IN(aws, answers_that_make_no_sense_are_no_hint)
+TEST_IN(aws, invalid_response_is_no_hint)
 {
     /* Bug: any response with status 200 counted, even of a captive portal or a proxy. */
     static const char *const answers[] = {
@@ -341,7 +341,7 @@ TEST_IN(gce, preemption_leaves_30_seconds)
     assert_int_equal(watch.told, 1);
 }
 
-TEST_IN(gce, preemption_that_has_begun_leaves_nobody_knows_how_much)
+TEST_IN(gce, started_preemption_has_no_known_deadline)
 {
     /* Bug: an agent started in the last seconds of a machine expected 30 more. */
     cloud.preempted = "TRUE";
@@ -355,14 +355,14 @@ TEST_IN(gce, preemption_that_has_begun_leaves_nobody_knows_how_much)
     assert_true(watch.last[NOTICE_PREEMPT].uncertain);
 }
 
-TEST_IN(gce, no_change_is_missed_between_two_questions)
+TEST_IN(gce, change_between_two_requests_is_not_missed)
 {
     cloud.etag = "0a1b";
     watch_start(&watch, "gce");
     watch_until(&watch, strstr(cloud.uri, "&last_etag=0a1b"));
 }
 
-TEST_IN(gce, maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint)
+TEST_IN(gce, terminating_maintenance_is_a_notice_and_migration_a_hint)
 {
     cloud.maintenance = "MIGRATE_ON_HOST_MAINTENANCE";
     watch_start(&watch, "gce");
@@ -375,7 +375,7 @@ TEST_IN(gce, maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint)
     watch_until(&watch, watch.last[NOTICE_MAINTENANCE].withdrawn);
 }
 
-TEST_IN(gce, long_poll_that_is_cut_is_asked_again)
+TEST_IN(gce, interrupted_long_poll_is_repeated)
 {
     watch_start(&watch, "gce");
     watch_until(&watch, strstr(cloud.uri, "wait_for_change"));
@@ -412,7 +412,7 @@ static void start_azure(const char *events)
     watch_start(&watch, "azure");
 }
 
-TEST_IN(azure, event_that_names_this_machine_is_told)
+TEST_IN(azure, event_for_this_machine_is_a_notice)
 {
     start_azure(LIST(EVENT("E1", "Preempt", "Scheduled", "b", IN_40_S)));
     notice_watch_set_running(watch.notices, true);
@@ -429,7 +429,7 @@ TEST_IN(azure, event_that_names_this_machine_is_told)
     assert_int_equal(cloud.acknowledged, 0);
 }
 
-TEST_IN(azure, maintenance_of_every_kind_is_told)
+TEST_IN(azure, every_kind_of_maintenance_is_a_notice)
 {
     static const char *const lists[] = {
         LIST(EVENT_OF_A("R1", "Reboot")),
@@ -462,7 +462,7 @@ TEST_IN(azure, freeze_is_a_hint)
 }
 
 /* Responses as the clouds and their mocks write them. */
-TEST_IN(azure, document_may_lack_what_is_empty)
+TEST_IN(azure, document_may_omit_empty_fields)
 {
     static const char null_time[] =
         "\xef\xbb\xbf{\"DocumentIncarnation\":1,\"Events\":[{\"EventId\":\"N1\",\"EventStatus\":"
@@ -496,7 +496,7 @@ TEST_IN(azure, event_is_acknowledged_only_when_the_node_is_drained)
 }
 
 /* Bug: an acknowledgement started the event on all of these machines, whatever ran there. */
-TEST_IN(azure, event_that_names_other_machines_too_is_told_and_never_acknowledged)
+TEST_IN(azure, event_for_several_machines_is_not_acknowledged)
 {
     start_azure(LIST(EVENT("E1", "Reboot", "Scheduled", "a\",\"b", IN_40_S)));
     notice_watch_set_running(watch.notices, true);
@@ -509,7 +509,7 @@ TEST_IN(azure, event_that_names_other_machines_too_is_told_and_never_acknowledge
     watch_until(&watch, cloud.acknowledged == 1);
 }
 
-TEST_IN(azure, an_epoch_that_begins_after_all_holds_the_acknowledgement)
+TEST_IN(azure, epoch_that_starts_delays_the_acknowledgement)
 {
     watch.runs_when_told = true; /* within the quiet time */
     start_azure(LIST(EVENT_OF_A("E1", "Preempt")));
@@ -519,7 +519,7 @@ TEST_IN(azure, an_epoch_that_begins_after_all_holds_the_acknowledgement)
 }
 
 /* A hint does not drain a node, so a later notice is followed by its own quiet time. */
-TEST_IN(azure, event_behind_a_hint_waits_for_the_node_to_be_quiet)
+TEST_IN(azure, acknowledgement_after_a_hint_waits_for_an_idle_node)
 {
     set_azure(LIST(""));
     cloud.rebalance = REBALANCE;
@@ -533,7 +533,7 @@ TEST_IN(azure, event_behind_a_hint_waits_for_the_node_to_be_quiet)
     assert_int_equal(cloud.acknowledged, 0);
 }
 
-TEST_IN(azure, answers_that_make_no_sense_change_nothing)
+TEST_IN(azure, invalid_response_changes_nothing)
 {
     static const char *const answers[] = {
         "nonsense",
@@ -554,7 +554,7 @@ TEST_IN(azure, answers_that_make_no_sense_change_nothing)
 
 /* --- all clouds --- */
 
-TEST_IN(clouds, that_fail_are_asked_again_and_again)
+TEST_IN(clouds, failed_query_is_repeated)
 {
     cloud.broken = 500;
     watch.intervals.answer_ms = 200;
@@ -571,7 +571,7 @@ TEST_IN(clouds, that_fail_are_asked_again_and_again)
                             watch.n[NOTICE_PREEMPT]);
 }
 
-TEST_IN(clouds, are_asked_once_by_auto)
+TEST_IN(clouds, auto_queries_each_cloud_once)
 {
     cloud.broken = 404;
     watch_start(&watch, "auto");
@@ -581,7 +581,7 @@ TEST_IN(clouds, are_asked_once_by_auto)
     assert_int_equal(watch.told, 0);
 }
 
-TEST_IN(clouds, that_auto_finds_are_watched)
+TEST_IN(clouds, detected_cloud_is_polled)
 {
     cloud.token = "";
     cloud.name = NULL;
@@ -595,7 +595,7 @@ TEST_IN(clouds, that_auto_finds_are_watched)
 }
 
 /* With --metadata-endpoint, a timeout does not prove that it is another cloud. */
-TEST_IN(clouds, that_do_not_answer_auto_in_time_are_asked_again)
+TEST_IN(clouds, query_without_response_is_repeated_by_auto)
 {
     cloud.is_mute = true;
     cloud.action = "terminate";
@@ -609,7 +609,7 @@ TEST_IN(clouds, that_do_not_answer_auto_in_time_are_asked_again)
 }
 
 /* A slow service responds after the first timeout each time. */
-TEST_IN(clouds, that_answer_auto_slowly_are_found)
+TEST_IN(clouds, slow_cloud_is_detected_by_auto)
 {
     cloud.token = "";
     cloud.name = NULL;
@@ -646,7 +646,7 @@ static void check_cloud(const char *name, const char *zone, const char *instance
     "{\"compute\":{\"name\":\"a\",\"location\":\"westeurope\",\"vmSize\":\"Standard_D4\"," fields  \
     "}}"
 
-TEST_IN(machine, facts_are_read_as_each_cloud_gives_them)
+TEST_IN(machine, information_is_read_from_each_cloud)
 {
     static const struct {
         const char *cloud, *document, *life;   /* AWS */
@@ -734,7 +734,7 @@ TEST_IN(machine, facts_are_read_as_each_cloud_gives_them)
     }
 }
 
-TEST_IN(machine, is_asked_for_again_by_a_service_that_is_busy)
+TEST_IN(machine, busy_service_is_queried_again)
 {
     cloud.document = DOCUMENT;
     cloud.life = "spot";
@@ -744,7 +744,7 @@ TEST_IN(machine, is_asked_for_again_by_a_service_that_is_busy)
     assert_int_equal(cloud.abouts, 5);
 }
 
-TEST_IN(machine, has_a_warning_told_while_its_cloud_keeps_it_waiting)
+TEST_IN(machine, notice_is_sent_while_machine_information_is_pending)
 {
     cloud.document = DOCUMENT;
     cloud.dull = INT_MAX;

@@ -158,7 +158,7 @@ static void trainer_end(struct trainer *trainer)
 
 #define FIXTURE setup, teardown
 
-TEST_IN(output, lines_carry_the_rank_and_streams_stay_apart)
+TEST_IN(output, lines_have_the_rank_and_streams_are_separate)
 {
     struct trainer a = trainer_new(7);
     say(&a, OUT, "one\n\ntwo\n");
@@ -199,7 +199,7 @@ TEST_IN(output, two_trainers_never_share_a_line)
     assert_int_equal(lines[1], 201);
 }
 
-TEST_IN(output, a_last_line_without_newline_gets_one)
+TEST_IN(output, last_line_gets_a_newline)
 {
     struct trainer a = trainer_new(0);
     say(&a, OUT, "first\nlast");
@@ -210,7 +210,7 @@ TEST_IN(output, a_last_line_without_newline_gets_one)
     assert_string_equal(stage.text[OUT], "[0] first\n[0] last\n");
 }
 
-TEST_IN(output, the_end_of_the_pipe_ends_the_line_too)
+TEST_IN(output, end_of_the_pipe_ends_the_line)
 {
     struct trainer a = trainer_new(0);
     say(&a, ERR, "cut");
@@ -221,7 +221,7 @@ TEST_IN(output, the_end_of_the_pipe_ends_the_line_too)
     close(a.fds[OUT]);
 }
 
-TEST_IN(output, a_line_over_64_kib_is_cut_into_several)
+TEST_IN(output, line_over_64_kib_is_split)
 {
     enum { SIZE = 150000 };
     struct trainer a = trainer_new(12);
@@ -278,7 +278,7 @@ static void assert_numbered(const char *text, int count)
     assert_int_equal(*text, '\0');
 }
 
-TEST_IN(output, a_blocked_stdout_blocks_the_trainer_not_the_agent_and_resumes)
+TEST_IN(output, blocked_stdout_blocks_only_the_trainer_until_it_drains)
 {
     struct trainer a = trainer_new(3);
     struct trainer b = trainer_new(4);
@@ -303,7 +303,7 @@ TEST_IN(output, a_blocked_stdout_blocks_the_trainer_not_the_agent_and_resumes)
     assert_numbered(stage.text[OUT], count);
 }
 
-TEST_IN(output, what_an_ended_trainer_left_comes_out_although_stdout_is_blocked)
+TEST_IN(output, output_of_an_ended_trainer_is_read_while_stdout_is_blocked)
 {
     struct trainer b = trainer_new(4);
     struct trainer a = trainer_new(3);
@@ -317,7 +317,7 @@ TEST_IN(output, what_an_ended_trainer_left_comes_out_although_stdout_is_blocked)
     trainer_end(&b);
 }
 
-TEST_IN(output, what_is_lost_in_the_end_is_counted)
+TEST_IN(output, lines_lost_at_the_end_are_counted)
 {
     int printed = 0;
     int count = 0;
@@ -345,7 +345,7 @@ TEST_IN(output, what_is_lost_in_the_end_is_counted)
     assert_string_equal(stage.text[OUT] + stage.n[OUT] - strlen(last), last);
 }
 
-TEST_IN(output, a_descendant_that_keeps_the_pipe_does_not_delay_the_end)
+TEST_IN(output, descendant_with_the_pipe_does_not_delay_the_end)
 {
     struct trainer a = trainer_new(0);
     say(&a, OUT, "said");
@@ -361,7 +361,7 @@ TEST_IN(output, a_descendant_that_keeps_the_pipe_does_not_delay_the_end)
     close(a.fds[ERR]);
 }
 
-TEST_IN(output, the_tail_is_the_last_twenty_lines_of_stderr)
+TEST_IN(output, tail_is_the_last_20_lines_of_stderr)
 {
     struct trainer a = trainer_new(0);
     char wanted[512] = "";
@@ -380,7 +380,7 @@ TEST_IN(output, the_tail_is_the_last_twenty_lines_of_stderr)
     assert_string_equal(output_tail(a.output, true), wanted);
 }
 
-TEST_IN(output, the_tail_is_cut_at_its_limit_and_keeps_its_end)
+TEST_IN(output, tail_above_its_limit_keeps_its_end)
 {
     struct trainer a = trainer_new(0);
     char line[1201];
@@ -428,7 +428,7 @@ static const char *tail_behind_exception(const char *exception, int n, size_t by
     "errors.InvalidArgumentError: no\n"
 
 /* Bug: the last lines of a failed trainer were numbers and did not contain its exception. */
-TEST_IN(output, the_tail_has_the_exception_where_a_tensor_is_printed_behind_it)
+TEST_IN(output, tail_contains_the_exception_before_a_printed_tensor)
 {
     const char *no = "errors.InvalidArgumentError: no\n";
     const char *tail = tail_behind_exception(no, 30, 10, true);
@@ -470,7 +470,7 @@ TEST_IN(output, the_tail_has_the_scripts_frame_above_the_frames_of_libraries)
     assert_string_equal(tail + strlen(tail) - 15, "\nValueError: no");
 }
 
-TEST_IN(output, the_tail_has_the_beginning_of_an_exception_that_is_one_long_line)
+TEST_IN(output, tail_contains_the_beginning_of_a_long_exception_line)
 {
     char line[6000] = "ValueError: ";
     memset(line + strlen(line), '7', 5000);
@@ -481,7 +481,7 @@ TEST_IN(output, the_tail_has_the_beginning_of_an_exception_that_is_one_long_line
     assert_non_null(strstr(tail, "\nthe end"));
 }
 
-TEST_IN(output, the_tail_has_neither_torchs_prefix_nor_the_frames_of_an_abort)
+TEST_IN(output, tail_omits_torch_prefix_and_abort_frames)
 {
     struct trainer a = trainer_new(0);
     say(&a, ERR,
@@ -499,7 +499,7 @@ TEST_IN(output, the_tail_has_neither_torchs_prefix_nor_the_frames_of_an_abort)
                         "    @ home");
 }
 
-TEST_IN(output, a_cut_tail_begins_with_a_whole_character)
+TEST_IN(output, truncated_tail_starts_with_a_whole_character)
 {
     for (int shift = 0; shift < 3; shift++) {
         struct trainer a = trainer_new(0);
@@ -515,7 +515,7 @@ TEST_IN(output, a_cut_tail_begins_with_a_whole_character)
     }
 }
 
-TEST_IN(output, binary_garbage_passes_and_is_tamed_in_the_tail)
+TEST_IN(output, binary_output_passes_and_is_escaped_in_the_tail)
 {
     struct trainer a = trainer_new(0);
     static const char garbage[] = "a\0b\x1b[31m\x7f\xff\t\r\nend\n";
@@ -527,7 +527,7 @@ TEST_IN(output, binary_garbage_passes_and_is_tamed_in_the_tail)
     assert_string_equal(output_tail(a.output, true), "a b [31m \xff  \nend");
 }
 
-TEST_IN(output, a_reader_that_goes_away_stops_nobody)
+TEST_IN(output, closed_reader_stops_no_trainer)
 {
     struct trainer a = trainer_new(0);
     close(stage.fds[OUT][0]);
@@ -544,7 +544,7 @@ TEST_IN(output, a_reader_that_goes_away_stops_nobody)
     stage.fds[OUT][0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-TEST_IN(output, files_and_sockets_take_lines_too)
+TEST_IN(output, files_and_sockets_receive_lines)
 {
     char name[] = "/tmp/tfe-agent-XXXXXX";
     int file = mkostemp(name, O_CLOEXEC);
@@ -591,7 +591,7 @@ TEST_IN(output, files_and_sockets_take_lines_too)
     close(pair[1]);
 }
 
-TEST_IN(output, freeing_the_sink_writes_what_is_queued_but_not_for_ever)
+TEST_IN(output, freed_sink_writes_queued_lines_for_a_limited_time)
 {
     struct trainer a = trainer_new(3);
     int count = fill(&a, 0);
@@ -625,7 +625,7 @@ TEST_IN(output, freeing_the_sink_writes_what_is_queued_but_not_for_ever)
     stage_sink();
 }
 
-TEST_IN(output, a_stream_that_takes_nothing_is_waited_for_only_so_long)
+TEST_IN(output, stalled_stream_is_waited_for_up_to_its_timeout)
 {
     output_sink_free(stage.sink, 0);
     stage.timeout_ms = 50;
@@ -656,7 +656,7 @@ TEST_IN(output, a_stream_that_takes_nothing_is_waited_for_only_so_long)
     trainer_end(&a);
 }
 
-TEST_IN(output, of_a_progress_bar_the_newest_is_shown)
+TEST_IN(output, newest_state_of_a_progress_bar_is_shown)
 {
     struct trainer a = trainer_new(0);
     say(&a, ERR, "\r 10%");
@@ -681,7 +681,7 @@ TEST_IN(output, of_a_progress_bar_the_newest_is_shown)
     assert_non_null(strstr(output_tail(a.output, true), "100%\nand on"));
 }
 
-TEST_IN(output, only_what_is_asked_for_comes_out_and_the_tail_is_kept_all_the_same)
+TEST_IN(output, hidden_output_still_fills_the_tail)
 {
     struct tfe_reason reason;
     output_sink_free(stage.sink, 0);
@@ -726,7 +726,7 @@ static void await_file(const char *root, const char *stream, const char *text)
     }
 }
 
-TEST_IN(output, a_log_file_gets_every_byte_once_and_unfinished_lines_at_once)
+TEST_IN(output, log_file_gets_every_byte_once_and_partial_lines_at_once)
 {
     struct tfe_reason reason;
     struct tfe_id job;
@@ -768,7 +768,7 @@ TEST_IN(output, a_log_file_gets_every_byte_once_and_unfinished_lines_at_once)
     stage_sink();
 }
 
-TEST(output_show, takes_what_torchrun_takes_and_nothing_else)
+TEST(output_show, torchrun_values_are_accepted_and_others_refused)
 {
     struct output_show show;
     struct tfe_reason reason;

@@ -5,7 +5,7 @@
 #include "agent/pending.h"
 #include "tests/unit/test_runner.h"
 
-TEST(pending, each_event_has_a_text_of_its_own)
+TEST(pending, each_event_owns_its_text)
 {
     /* Bug: all events shared one buffer, so two trainers that could not be started both got the
      * reason of the second. */
@@ -25,7 +25,7 @@ TEST(pending, each_event_has_a_text_of_its_own)
     assert_null(pending_next(&p));
 }
 
-TEST(pending, what_does_not_fit_is_dropped_and_room_comes_back)
+TEST(pending, event_above_the_capacity_is_dropped_and_capacity_recovers)
 {
     static struct pending p;
     for (int round = 0; round < 2; round++) {

@@ -147,7 +147,7 @@ static void until_ended(void)
 
 /* --- start --- */
 
-TEST_IN(pool_child, is_told_by_its_status_and_the_first_line_of_its_words)
+TEST_IN(pool_child, end_is_reported_by_status_and_first_message_line)
 {
     start("printf 'one\\ntwo' >&$TFE_WORDS_FD; exit 3");
     until_ended();
@@ -155,7 +155,7 @@ TEST_IN(pool_child, is_told_by_its_status_and_the_first_line_of_its_words)
     assert_string_equal(f.end.message, "one");
 }
 
-TEST_IN(pool_child, killed_by_a_signal_has_128_and_its_number)
+TEST_IN(pool_child, signal_gives_code_128_plus_number)
 {
     start("kill -9 $$");
     until_ended();
@@ -163,7 +163,7 @@ TEST_IN(pool_child, killed_by_a_signal_has_128_and_its_number)
     assert_string_equal(f.end.message, "");
 }
 
-TEST_IN(pool_child, works_in_its_directory_without_a_terminal_and_with_its_cores)
+TEST_IN(pool_child, child_has_its_directory_no_terminal_and_its_cores)
 {
     f.cores.rlim_cur = f.cores.rlim_max < 4096 ? f.cores.rlim_max : 4096;
     start("pwd >$D/pwd; grep 'Max core' /proc/self/limits >$D/cores;"
@@ -177,7 +177,7 @@ TEST_IN(pool_child, works_in_its_directory_without_a_terminal_and_with_its_cores
 }
 
 /* Its token is neither in the environment nor on the command line. */
-TEST_IN(pool_child, inherits_its_assignment_by_a_descriptor)
+TEST_IN(pool_child, assignment_is_passed_by_descriptor)
 {
     struct handover got;
     char path[FOLDER_BYTES + 16];
@@ -222,7 +222,7 @@ static int start_without_pipe_space(void)
     return f.child && waitpid(pool_child_pid(f.child), NULL, 0) > 0 ? 0 : 1;
 }
 
-TEST_IN(pool_child, starts_without_space_for_pipes)
+TEST_IN(pool_child, start_needs_no_pipe_space)
 {
     int status;
     if (getuid() != 0) {
@@ -236,7 +236,7 @@ TEST_IN(pool_child, starts_without_space_for_pipes)
     assert_int_equal(status, 0);
 }
 
-TEST_IN(pool_child, begins_with_no_signal_blocked_and_no_pipe_ignored)
+TEST_IN(pool_child, child_starts_with_default_signal_state)
 {
     static const char *const lines[] = {"^SigBlk:.0*$", "^SigIgn:.{13}[02468ace]...$"};
     sigset_t blocked;
@@ -258,7 +258,7 @@ TEST_IN(pool_child, begins_with_no_signal_blocked_and_no_pipe_ignored)
     (void)signal(SIGPIPE, before);
 }
 
-TEST_IN(pool_child, that_cannot_begin_says_why)
+TEST_IN(pool_child, failed_start_has_a_reason)
 {
     assert_int_equal(start_as("/no/such/agent", "", scratch_path(f.scratch)), 0);
     until_ended();
@@ -271,7 +271,7 @@ TEST_IN(pool_child, that_cannot_begin_says_why)
     assert_non_null(strstr(f.end.message, "enter /no/such/directory"));
 }
 
-TEST_IN(pool_child, is_told_to_leave_when_the_pool_dies)
+TEST_IN(pool_child, dead_pool_signals_its_children)
 {
     const pid_t pool = fork();
     if (pool == 0) {
@@ -290,7 +290,7 @@ TEST_IN(pool_child, is_told_to_leave_when_the_pool_dies)
 
 /* --- end --- */
 
-TEST_IN(pool_child, leaves_in_an_orderly_way_where_it_can)
+TEST_IN(pool_child, stop_is_orderly_if_possible)
 {
     start("trap 'exit 7' TERM; trap 'exit 8' INT; : >$D/up; while :; do sleep 0.02; done");
     TURN_UNTIL(f.base, is_there("up"));
@@ -302,7 +302,7 @@ TEST_IN(pool_child, leaves_in_an_orderly_way_where_it_can)
     pool_child_stop(f.child, 0); /* no effect on a child that has ended */
 }
 
-TEST_IN(pool_child, is_hurried_when_it_is_told_again)
+TEST_IN(pool_child, second_stop_is_urgent)
 {
     start("n=0; trap 'n=$((n+1)); echo $n >$D/terms' TERM; trap ': >$D/int' INT; : >$D/up;"
           "while [ ! -e $D/int ]; do sleep 0.02; done; exit $((n + 10))");
@@ -314,7 +314,7 @@ TEST_IN(pool_child, is_hurried_when_it_is_told_again)
     assert_int_equal(f.end.code, 11); /* only one SIGTERM */
 }
 
-TEST_IN(pool_child, takes_what_it_has_started_along)
+TEST_IN(pool_child, end_kills_all_descendants)
 {
     start("setsid sh -c 'echo $$ >$D/left; exec sleep 1000' & while [ ! -s $D/left ]; do sleep "
           "0.02; done;"
@@ -325,7 +325,7 @@ TEST_IN(pool_child, takes_what_it_has_started_along)
     assert_true(rig_is_gone(left));
 }
 
-TEST_IN(pool_child, leaves_nobody_that_waits_to_be_reaped)
+TEST_IN(pool_child, end_leaves_no_zombie)
 {
     start("(sh -c 'echo $$ >$D/left.new; mv $D/left.new $D/left' &); while [ ! -e $D/left ]; do "
           "sleep 0.02; done;"
@@ -336,7 +336,7 @@ TEST_IN(pool_child, leaves_nobody_that_waits_to_be_reaped)
     assert_int_equal(waitpid(left, NULL, WNOHANG), -1);
 }
 
-TEST_IN(pool_child, leaves_to_a_guard_what_is_below_that)
+TEST_IN(pool_child, descendants_of_a_guard_are_left_to_it)
 {
     /* The guard of a dead agent ends its processes and then itself. */
     start("ln -s /bin/sh $D/tfe-guard; setsid $D/tfe-guard -c 'sh -c \": >$D/up; "
@@ -368,7 +368,7 @@ static void make_log(void)
     folder_write(at("j/run-1/epoch-1/rank-0.stdout"), "said\n");
 }
 
-TEST_IN(pool_child, takes_its_logs_along_where_its_job_is_over)
+TEST_IN(pool_child, logs_are_removed_when_the_job_is_over)
 {
     make_log();
     start("exit 130"); /* the agent was told to leave */
@@ -422,7 +422,7 @@ TEST_IN(pool_child, container_is_removed_and_its_error_is_reported)
     assert_string_equal(line_of("removed"), "rm --force --volumes its-container");
 }
 
-TEST_IN(pool_child, container_is_removed_though_its_engine_was_killed)
+TEST_IN(pool_child, container_is_removed_after_a_killed_engine)
 {
     start_container(engine_that("kill -9 $$"));
     until_ended();
@@ -446,7 +446,7 @@ TEST_IN(pool_child, container_sees_the_end_of_the_pool_on_stdin)
     }
 }
 
-TEST_IN(pool_child, engine_that_does_not_exist_is_an_error)
+TEST_IN(pool_child, missing_engine_is_an_error)
 {
     start_container("/no/such/engine");
     until_ended();

@@ -41,7 +41,7 @@ TEST_IN(pool_node, assignment_after_assignment_is_run_and_freed_once)
     leave(SIGTERM);
 }
 
-TEST_IN(pool_node, release_is_of_one_assignment_and_a_repeated_one_does_not_hurry)
+TEST_IN(pool_node, repeated_release_of_an_assignment_is_not_urgent)
 {
     node_start(0);
     node_joins();
@@ -83,7 +83,7 @@ TEST_IN(pool_node, end_without_connection_is_reported_on_the_next)
     leave(SIGTERM);
 }
 
-TEST_IN(pool_node, lease_is_renewed_in_time_and_a_silent_server_is_left)
+TEST_IN(pool_node, lease_is_renewed_and_a_silent_server_disconnected)
 {
     node_start(0);
     node_joins();
@@ -105,7 +105,7 @@ TEST_IN(pool_node, lease_is_renewed_in_time_and_a_silent_server_is_left)
     leave(SIGTERM);
 }
 
-TEST_IN(pool_node, monitor_interval_renews_more_often_and_never_less)
+TEST_IN(pool_node, monitor_interval_only_shortens_the_renewals)
 {
     for (int i = 0; i < 2; i++) {
         node.settings.agent.monitor_interval_ms = i == 0 ? 1000 : 100000;
@@ -127,7 +127,7 @@ static void fail_to_connect(int attempts)
     }
 }
 
-TEST_IN(pool_node, join_timeout_is_of_one_absence_and_does_not_count_while_a_job_runs)
+TEST_IN(pool_node, join_timeout_counts_per_absence_and_not_during_a_job)
 {
     const struct tfe_mono began = clock_mono();
     node_start(0);
@@ -235,7 +235,7 @@ TEST_IN(pool_node, drained_node_leaves_after_its_job_and_runs_the_finish_command
     assert_string_equal(line, "drained host\n");
 }
 
-TEST_IN(pool_node, evicted_node_finishes_nothing)
+TEST_IN(pool_node, evicted_node_stops_at_once)
 {
     node.settings.on_finish = "touch $D/finished";
     node_start(0);
@@ -248,7 +248,7 @@ TEST_IN(pool_node, evicted_node_finishes_nothing)
     assert_false(node_has("finished"));
 }
 
-TEST_IN(pool_node, second_signal_hurries_the_job_and_waits_for_nobody_that_does_not_end)
+TEST_IN(pool_node, second_signal_ends_the_job_urgently_within_a_limit)
 {
     node_start(0);
     node_joins();
@@ -369,7 +369,7 @@ TEST_IN(pool_node, notice_follows_each_pool_message_also_if_it_is_withdrawn)
     leave(SIGTERM);
 }
 
-TEST_IN(pool_node, notice_of_a_machine_that_lives_2_minutes_longer_is_withdrawn)
+TEST_IN(pool_node, notice_survived_by_2_minutes_is_withdrawn)
 {
     start_watching();
     node_joins();
@@ -383,7 +383,7 @@ TEST_IN(pool_node, notice_of_a_machine_that_lives_2_minutes_longer_is_withdrawn)
     leave(SIGTERM);
 }
 
-TEST_IN(pool_node, commands_and_signals_are_left_to_the_agents_of_jobs)
+TEST_IN(pool_node, command_and_signal_sources_run_in_the_agents_of_jobs)
 {
     struct sigaction now;
     node.settings.notice.modes[FROM_COMMAND] = node.settings.notice.modes[FROM_SIGNAL] = SOURCE_ON;

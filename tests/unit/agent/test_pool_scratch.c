@@ -104,7 +104,7 @@ static const char *removed_ids(void)
     return text;
 }
 
-TEST_IN(scratch, is_an_empty_directory_that_goes_with_all_that_is_in_it)
+TEST_IN(scratch, directory_is_empty_and_removed_with_its_content)
 {
     make(false);
     const char *path = scratch_path(scratch);
@@ -172,7 +172,7 @@ TEST_IN(scratch, takes_the_shared_memory_that_its_job_made_along)
     assert_true(is_there("before"));
 }
 
-TEST_IN(scratch, takes_the_segments_that_its_job_made_along)
+TEST_IN(scratch, sysv_segments_of_the_job_are_removed)
 {
     add_segment(7, getuid(), 0); /* existed before the job */
     make(false);
@@ -185,7 +185,7 @@ TEST_IN(scratch, takes_the_segments_that_its_job_made_along)
     assert_string_equal(removed_ids(), "8\n11\n");
 }
 
-TEST_IN(scratch, of_several_on_a_machine_takes_no_shared_memory)
+TEST_IN(scratch, several_slots_remove_no_shared_memory)
 {
     make(true);
     folder_write(folder_path(shm, "of-somebody"), "x");
@@ -195,7 +195,7 @@ TEST_IN(scratch, of_several_on_a_machine_takes_no_shared_memory)
     assert_string_equal(removed_ids(), "");
 }
 
-TEST_IN(scratch, takes_nothing_where_it_cannot_know_what_there_was)
+TEST_IN(scratch, unknown_earlier_items_prevent_removal)
 {
     for (int i = 0; i < 4096; i++) {
         add_segment(i, getuid(), 0);

@@ -120,7 +120,7 @@ static void waits(uint32_t slot)
     }
 }
 
-TEST_IN(pool_slots, all_end_by_the_signal_that_the_keeper_gets)
+TEST_IN(pool_slots, signal_to_the_keeper_ends_all_slots)
 {
     pid_t pids[2] = {0};
     keep(waits);
@@ -133,7 +133,7 @@ TEST_IN(pool_slots, all_end_by_the_signal_that_the_keeper_gets)
     goes(pids[1]);
 }
 
-TEST_IN(pool_slots, one_that_dies_is_started_again_alone)
+TEST_IN(pool_slots, dead_slot_restarts_alone)
 {
     pid_t pids[2] = {0};
     pid_t again;
@@ -157,7 +157,7 @@ static void exits_if_it_is_the_first(uint32_t slot)
     waits(slot);
 }
 
-TEST_IN(pool_slots, what_one_exits_with_is_what_they_exit_with)
+TEST_IN(pool_slots, exit_code_of_a_slot_is_that_of_the_keeper)
 {
     pid_t pids[2] = {0};
     pid_t again;
@@ -171,7 +171,7 @@ TEST_IN(pool_slots, what_one_exits_with_is_what_they_exit_with)
     goes(again);
 }
 
-TEST_IN(pool_slots, end_when_their_keeper_dies)
+TEST_IN(pool_slots, dead_keeper_ends_the_slots)
 {
     pid_t pids[2] = {0};
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);

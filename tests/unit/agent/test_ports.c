@@ -88,7 +88,7 @@ static uint16_t free_run(uint32_t n)
     return 0;
 }
 
-TEST(ports, a_held_port_refuses_connections_and_others)
+TEST(ports, reserved_port_refuses_connections_and_binds)
 {
     uint16_t numbers[4];
     struct ports *ports = make(4, 0);
@@ -102,7 +102,7 @@ TEST(ports, a_held_port_refuses_connections_and_others)
     ports_free(ports);
 }
 
-TEST(ports, a_trainer_in_another_process_listens_on_a_held_port)
+TEST(ports, trainer_process_listens_on_a_reserved_port)
 {
     uint16_t number;
     int ready[2];
@@ -147,7 +147,7 @@ static void assert_pairs(const uint16_t *odd, const uint16_t *even, uint32_t n)
     }
 }
 
-TEST(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new)
+TEST(ports, odd_and_even_epochs_alternate_and_fresh_ports_are_new)
 {
     uint16_t odd[3];
     uint16_t even[3];
@@ -187,7 +187,7 @@ TEST(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new)
 }
 
 /* Halves of the other parity are taken over once; later the set is reserved as usual. */
-TEST(ports, of_another_parity_that_has_taken_its_halves_are_held_again)
+TEST(ports, ports_of_the_other_parity_are_reserved_again)
 {
     uint16_t fresh[2];
     uint16_t now[2];
@@ -205,7 +205,7 @@ TEST(ports, of_another_parity_that_has_taken_its_halves_are_held_again)
     ports_free(ports);
 }
 
-TEST(ports, that_were_fresh_for_both_parities_are_those_of_the_newer_choice)
+TEST(ports, fresh_ports_for_both_parities_are_the_newest)
 {
     uint16_t odd[2];
     uint16_t even[2];
@@ -223,7 +223,7 @@ TEST(ports, that_were_fresh_for_both_parities_are_those_of_the_newer_choice)
 }
 
 /* Two agents of one user could share each other's sockets by SO_REUSEPORT. */
-TEST(ports, no_two_agents_hold_the_same)
+TEST(ports, two_agents_never_reserve_the_same_port)
 {
     struct ports *all[40];
     static uint16_t taken[80 * 8];
@@ -246,7 +246,7 @@ TEST(ports, no_two_agents_hold_the_same)
 }
 
 /* Released numbers are not reserved while the other parity trains. */
-TEST(ports, one_that_another_agent_has_taken_meanwhile_is_not_shared)
+TEST(ports, port_taken_by_another_agent_is_not_shared)
 {
     uint16_t before;
     uint16_t after;
@@ -261,7 +261,7 @@ TEST(ports, one_that_another_agent_has_taken_meanwhile_is_not_shared)
 }
 
 /* main checks that no descriptor is left open. */
-TEST(ports, held_and_let_go_again_and_again_keep_no_descriptor)
+TEST(ports, repeated_reservation_leaks_no_descriptor)
 {
     uint16_t numbers[2];
     struct ports *ports = make(2, 0);
@@ -275,7 +275,7 @@ TEST(ports, held_and_let_go_again_and_again_keep_no_descriptor)
     ports_free(ports);
 }
 
-TEST(ports, a_number_lost_to_somebody_else_is_replaced)
+TEST(ports, lost_port_is_replaced)
 {
     uint16_t before[2];
     uint16_t after[2];
@@ -291,7 +291,7 @@ TEST(ports, a_number_lost_to_somebody_else_is_replaced)
     ports_free(ports);
 }
 
-TEST(ports, fixed_numbers_serve_every_epoch)
+TEST(ports, fixed_ports_are_used_in_every_epoch)
 {
     uint16_t numbers[3];
     uint16_t first = free_run(3);
@@ -306,7 +306,7 @@ TEST(ports, fixed_numbers_serve_every_epoch)
     ports_free(ports);
 }
 
-TEST(ports, a_fixed_number_in_use_is_named)
+TEST(ports, fixed_port_in_use_is_named)
 {
     struct ports *ports = NULL;
     struct tfe_reason reason;
@@ -339,7 +339,7 @@ TEST(ports, a_fixed_number_in_use_is_named)
 }
 
 /* A connection closed first by the server stays on the server's port for a minute. */
-TEST(ports, a_fixed_number_is_free_although_a_connection_lingers)
+TEST(ports, fixed_port_is_usable_despite_time_wait)
 {
     uint16_t port = free_run(1);
     int server = bound(port, false, true);
@@ -356,7 +356,7 @@ TEST(ports, a_fixed_number_is_free_although_a_connection_lingers)
     ports_free(ports);
 }
 
-TEST(ports, a_survivor_that_accepts_is_found)
+TEST(ports, surviving_listener_is_found)
 {
     uint16_t numbers[2];
     uint16_t found = 0;
@@ -455,17 +455,17 @@ static void in_own_network(int (*act)(void))
     assert_int_equal(status, 0);
 }
 
-TEST(ports, a_socket_that_connected_to_itself_is_no_survivor)
+TEST(ports, self_connected_socket_is_no_survivor)
 {
     in_own_network(connect_to_itself);
 }
 
-TEST(ports, that_run_out_leave_no_descriptor)
+TEST(ports, exhausted_ports_leak_no_descriptor)
 {
     in_own_network(run_out_of_numbers);
 }
 
-TEST(ports, a_survivor_too_busy_to_answer_is_found)
+TEST(ports, busy_surviving_listener_is_found)
 {
     uint16_t number;
     uint16_t found = 0;

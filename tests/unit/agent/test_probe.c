@@ -139,7 +139,7 @@ static int trainer(uint16_t port, int backlog)
     return fd;
 }
 
-TEST_IN(probe, a_node_that_answers_is_known)
+TEST_IN(probe, answering_node_is_identified)
 {
     begin(3);
     answer();
@@ -149,7 +149,7 @@ TEST_IN(probe, a_node_that_answers_is_known)
     assert_int_equal(probe(PROBE_SUSPECT), PROBE_ACCEPTED);
 }
 
-TEST_IN(probe, never_goes_where_a_member_could_aim_the_fleet)
+TEST_IN(probe, forbidden_target_is_not_probed)
 {
     /* Bug: any address in READY was connected to, even of metadata services or local services. */
     static const char *const never[] = {"0.0.0.0", "::", "[::ffff:0.0.0.0]"};
@@ -169,7 +169,7 @@ TEST_IN(probe, never_goes_where_a_member_could_aim_the_fleet)
     }
 }
 
-TEST_IN(probe, addresses_of_neighbours_and_groups_are_not_tried)
+TEST_IN(probe, link_local_and_multicast_addresses_are_not_probed)
 {
     /* Not a single packet is sent. */
     static const char *const never[] = {"169.254.169.254", "fe80::1", "224.0.0.1",
@@ -182,7 +182,7 @@ TEST_IN(probe, addresses_of_neighbours_and_groups_are_not_tried)
     assert_int_equal(connects, 0);
 }
 
-TEST_IN(probe, another_node_is_told_apart)
+TEST_IN(probe, other_node_is_distinguished)
 {
     begin(1);
     answer();
@@ -192,7 +192,7 @@ TEST_IN(probe, another_node_is_told_apart)
     }
 }
 
-TEST_IN(probe, a_held_port_refuses_and_so_does_a_closed_responder)
+TEST_IN(probe, reserved_port_and_closed_responder_refuse)
 {
     begin(2);
     assert_int_equal(probe(PROBE_SUSPECT), PROBE_REFUSED);
@@ -202,7 +202,7 @@ TEST_IN(probe, a_held_port_refuses_and_so_does_a_closed_responder)
     assert_int_equal(probe(PROBE_SUSPECT), PROBE_REFUSED);
 }
 
-TEST_IN(probe, the_least_of_all_ports_counts)
+TEST_IN(probe, weakest_result_of_all_ports_counts)
 {
     struct tfe_reason reason;
     begin(3);
@@ -217,7 +217,7 @@ TEST_IN(probe, the_least_of_all_ports_counts)
     assert_int_equal(probe(PROBE_SUSPECT), PROBE_REFUSED);
 }
 
-TEST_IN(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed)
+TEST_IN(probe, closed_responder_leaves_the_port_to_the_trainer)
 {
     begin(1);
     for (int round = 0; round < 50; round++) {
@@ -243,7 +243,7 @@ TEST_IN(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed)
 }
 
 /* No connection remains on a port that a trainer without SO_REUSEPORT may bind next. */
-TEST_IN(probe, leaves_the_port_free)
+TEST_IN(probe, probe_leaves_the_port_free)
 {
     begin(1);
     answer();
@@ -259,7 +259,7 @@ TEST_IN(probe, leaves_the_port_free)
     close(fd);
 }
 
-TEST_IN(probe, who_says_something_else_is_another)
+TEST_IN(probe, unexpected_line_is_another_node)
 {
     begin(1);
     int fd = trainer(s.numbers[0], 8);
@@ -279,7 +279,7 @@ TEST_IN(probe, who_says_something_else_is_another)
     close(fd);
 }
 
-TEST_IN(probe, ours_in_pieces_is_ours)
+TEST_IN(probe, line_in_pieces_is_accepted)
 {
     begin(1);
     int fd = trainer(s.numbers[0], 8);
@@ -299,7 +299,7 @@ TEST_IN(probe, ours_in_pieces_is_ours)
 }
 
 /* The result of one port does not end the probe, however early it arrives. */
-TEST_IN(probe, ends_with_its_last_port)
+TEST_IN(probe, probe_ends_with_its_last_port)
 {
     struct tfe_reason reason;
     begin(2);
@@ -320,7 +320,7 @@ TEST_IN(probe, ends_with_its_last_port)
     close(fd);
 }
 
-TEST_IN(probe, only_a_refusal_is_a_refusal)
+TEST_IN(probe, only_econnrefused_counts_as_refused)
 {
     static const int others[] = {ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL, ETIMEDOUT};
     begin(1);
@@ -333,7 +333,7 @@ TEST_IN(probe, only_a_refusal_is_a_refusal)
     connects_fail = 0;
 }
 
-TEST_IN(probe, that_reaches_itself_has_found_nobody)
+TEST_IN(probe, self_connection_is_no_result)
 {
     begin(1);
     connects_to_itself = true;
@@ -342,7 +342,7 @@ TEST_IN(probe, that_reaches_itself_has_found_nobody)
     connects_to_itself = false;
 }
 
-TEST_IN(probe, nothing_takes_longer_than_a_second)
+TEST_IN(probe, probe_ends_within_a_second)
 {
     begin(1);
     int fd = trainer(s.numbers[0], 0);
@@ -364,14 +364,14 @@ TEST_IN(probe, nothing_takes_longer_than_a_second)
     close(fd);
 }
 
-TEST_IN(probe, a_name_that_means_nothing_is_no_answer)
+TEST_IN(probe, unresolvable_name_is_unreachable)
 {
     begin(1);
     assert_int_equal(probe_at(PROBE_SUSPECT, "node-1", "no-such-host.invalid"), PROBE_NO_ANSWER);
     assert_int_equal(probe_at(PROBE_SUSPECT, "node-1", "255.255.255.255"), PROBE_NO_ANSWER);
 }
 
-TEST_IN(probe, all_64_ports_at_once)
+TEST_IN(probe, all_64_ports_are_probed_at_once)
 {
     begin(MSG_NPROC_MAX);
     answer();
@@ -380,7 +380,7 @@ TEST_IN(probe, all_64_ports_at_once)
     assert_int_equal(probe(PROBE_SUSPECT), PROBE_REFUSED);
 }
 
-TEST_IN(probe, more_than_the_server_asks_for_prove_nothing)
+TEST_IN(probe, probe_above_the_limit_proves_nothing)
 {
     begin(1);
     for (uint64_t i = 0; i < PROBER_MAX + 4; i++) {
@@ -433,7 +433,7 @@ static void ask_guard_that_says(const char *text)
     assert_int_equal(s.n_results, 1);
 }
 
-TEST_IN(probe, only_a_certificate_of_the_guard_counts_and_comes_beside_the_result_of_the_ports)
+TEST_IN(probe, proof_of_the_guard_is_delivered_with_the_port_result)
 {
     static const char *const others[] = {"tfe1 node node-1\n", "tfe1 dead 0123\n", "",
                                          "tfe1 dead " CERTIFICATE "0\n"};
@@ -449,7 +449,7 @@ TEST_IN(probe, only_a_certificate_of_the_guard_counts_and_comes_beside_the_resul
     assert_string_equal(s.death, CERTIFICATE);
 }
 
-TEST_IN(responder, needs_nothing_from_who_connects_and_survives_the_rude)
+TEST_IN(responder, any_client_behaviour_is_handled)
 {
     begin(1);
     answer();
@@ -468,7 +468,7 @@ TEST_IN(responder, needs_nothing_from_who_connects_and_survives_the_rude)
     assert_int_equal(probe(PROBE_ADDRESS), PROBE_ANSWERED_OURS);
 }
 
-TEST_IN(responder, opened_anew_lets_go_of_the_ports_before)
+TEST_IN(responder, reopening_releases_the_former_ports)
 {
     struct tfe_reason reason;
     begin(2);
@@ -486,7 +486,7 @@ TEST_IN(responder, opened_anew_lets_go_of_the_ports_before)
     assert_int_equal(close(others), 0);
 }
 
-TEST_IN(responder, a_port_that_somebody_else_has_is_named)
+TEST_IN(responder, port_in_use_is_named)
 {
     struct tfe_reason reason;
     begin(2);

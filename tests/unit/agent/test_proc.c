@@ -85,7 +85,7 @@ static bool listens(pid_t root, uint16_t port)
     return does;
 }
 
-TEST(proc, a_listening_descendant_is_found_and_a_stranger_is_not)
+TEST(proc, only_listening_descendants_are_found)
 {
     uint16_t v4;
     uint16_t v6;
@@ -118,7 +118,7 @@ TEST(proc, a_listening_descendant_is_found_and_a_stranger_is_not)
     end(root);
 }
 
-TEST(proc, one_socket_serves_every_question)
+TEST(proc, one_netlink_socket_serves_all_queries)
 {
     uint16_t port;
     pid_t pid = child(AF_INET, &port, "a");
@@ -136,7 +136,7 @@ TEST(proc, one_socket_serves_every_question)
     close(diag);
 }
 
-TEST(proc, a_socket_that_is_bound_or_connected_does_not_listen)
+TEST(proc, bound_or_connected_socket_does_not_count_as_listening)
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof name;
@@ -156,7 +156,7 @@ TEST(proc, a_socket_that_is_bound_or_connected_does_not_listen)
     close(client);
 }
 
-TEST(proc, a_hundred_listeners_do_not_hide_one)
+TEST(proc, listener_is_found_among_a_hundred)
 {
     enum { MANY = 300 };
     int fds[MANY];
@@ -184,7 +184,7 @@ TEST(proc, a_hundred_listeners_do_not_hide_one)
 }
 
 /* Its sockets are in another table, which only its own /proc/PID/net shows. */
-TEST(proc, a_listener_in_a_network_namespace_of_its_own_is_found_there)
+TEST(proc, listener_in_its_own_network_namespace_is_found)
 {
     uint16_t port;
     pid_t pid = child(AF_INET, &port, "elsewhere");
@@ -236,7 +236,7 @@ static pid_t caller(int family, uint8_t host, uint16_t port)
     return pid;
 }
 
-TEST(proc, connections_are_told_apart_by_their_ends_and_by_who_made_them)
+TEST(proc, connections_are_filtered_by_ends_and_owner)
 {
     uint16_t port;
     uint16_t other;
@@ -271,7 +271,7 @@ TEST(proc, connections_are_told_apart_by_their_ends_and_by_who_made_them)
     end(listener);
 }
 
-TEST(proc, a_connection_of_ipv4_by_a_socket_of_ipv6_counts_like_any)
+TEST(proc, ipv4_connection_of_an_ipv6_socket_counts)
 {
     uint16_t port;
     int v6 = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -306,7 +306,7 @@ static size_t kill_below(pid_t root, pid_t *ret_stuck)
     return alive;
 }
 
-TEST(proc, names_with_blanks_and_parentheses_do_not_confuse_the_tree)
+TEST(proc, process_names_with_blanks_and_parentheses_are_parsed)
 {
     static const char *const names[] = {"a b", ") S 1 1 1", "((", "x) Z 0 (", ""};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -323,7 +323,7 @@ TEST(proc, names_with_blanks_and_parentheses_do_not_confuse_the_tree)
     }
 }
 
-TEST(proc, zombies_do_not_count_and_strangers_live)
+TEST(proc, zombies_are_ignored_and_other_processes_survive)
 {
     pid_t stuck;
     pid_t root = child(AF_UNSPEC, NULL, "root");
@@ -361,7 +361,7 @@ ssize_t __wrap_getdents64(int fd, void *buffer, size_t n)
     return (ssize_t)at;
 }
 
-TEST(proc, more_processes_than_there_is_room_for_at_hand_are_all_found)
+TEST(proc, processes_above_the_initial_capacity_are_found)
 {
     enum { COUNT = 5000 };
     pid_t stuck;
@@ -391,7 +391,7 @@ static pid_t child_numbered(pid_t pid)
 }
 
 /* After the pids have wrapped around, a child may have a lower pid than its parent. */
-TEST(proc, a_child_with_a_lower_number_than_its_parent_is_found)
+TEST(proc, child_with_a_lower_pid_is_found)
 {
     int made[2];
     pid_t lower = -1;
@@ -430,7 +430,7 @@ static bool replace(void *ctx, pid_t pid, pid_t session)
     return true;
 }
 
-TEST(proc, who_has_the_number_of_one_that_has_ended_is_left_alone)
+TEST(proc, process_with_a_reused_pid_is_not_signalled)
 {
     pid_t other = 0;
     pid_t stuck;
@@ -457,7 +457,7 @@ static void *wait_for_ever(void *arg)
 }
 
 /* The first thread has ended and is shown as a zombie, but other threads run. */
-TEST(proc, a_process_without_its_first_thread_is_alive)
+TEST(proc, process_without_its_main_thread_is_alive)
 {
     pid_t stuck;
     pid_t pid = fork();
@@ -476,7 +476,7 @@ TEST(proc, a_process_without_its_first_thread_is_alive)
 }
 
 /* Ten nested sessions with thirty processes each. */
-TEST(proc, a_deep_and_wide_tree_is_killed_whole)
+TEST(proc, deep_and_wide_tree_is_killed)
 {
     struct tfe_reason reason;
     assert_int_equal(proc_become_subreaper(&reason), 0);

@@ -56,7 +56,7 @@ static int agent_gone(void **state)
 static const struct cloud_info cloud = {
     .cloud = "aws", .zone = "eu-west-1b", .has_spot = true, .is_spot = true};
 
-TEST_IN(report, of_what_the_cloud_says_waits_for_no_look_at_the_machine)
+TEST_IN(report, cloud_information_does_not_wait_for_machine_information)
 {
     report_up(r);
     assert_int_equal(n_facts, 0);
@@ -69,7 +69,7 @@ TEST_IN(report, of_what_the_cloud_says_waits_for_no_look_at_the_machine)
     assert_int_equal(said.u.machine_info.cores, 0);
 }
 
-TEST_IN(report, of_what_the_cloud_says_comes_with_each_connection)
+TEST_IN(report, cloud_information_is_sent_on_each_connection)
 {
     report_cloud(r, &cloud);
     assert_int_equal(n_facts, 0); /* there is no connection yet */
@@ -83,7 +83,7 @@ TEST_IN(report, of_what_the_cloud_says_comes_with_each_connection)
     assert_true(said.u.machine_info.has_spot && said.u.machine_info.is_spot);
 }
 
-TEST_IN(report, of_the_machine_comes_once_it_is_known_with_what_the_cloud_has_said)
+TEST_IN(report, machine_information_includes_that_of_the_cloud)
 {
     report_cloud(r, &cloud);
     report_up(r);

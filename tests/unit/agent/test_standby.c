@@ -37,7 +37,7 @@ static int give_start(struct rig *rig, const char *script)
 
 #define FIXTURE rig_setup, rig_teardown
 
-TEST_IN(standby, a_sweep_leaves_it_alone_and_ends_all_others)
+TEST_IN(standby, sweep_spares_the_standby)
 {
     struct rig *rig = *state;
     start_standby(rig, WARM_AND_WAIT);
@@ -59,7 +59,7 @@ TEST_IN(standby, a_sweep_leaves_it_alone_and_ends_all_others)
     assert_int_equal(rig->slots[0].error, ETIME);
 }
 
-TEST_IN(standby, a_sweep_ends_it_once_it_is_a_trainer)
+TEST_IN(standby, sweep_ends_a_standby_that_became_a_trainer)
 {
     struct rig *rig = *state;
     start_standby(rig, "printf W >&3; sleep 0.2; printf T >&3; while :; do sleep 1000; done");
@@ -75,7 +75,7 @@ TEST_IN(standby, a_sweep_ends_it_once_it_is_a_trainer)
     assert_int_equal(rig->slots[STANDBY].exited, 0);
 }
 
-TEST_IN(standby, one_that_a_sweep_kills_before_it_took_the_start_is_not_replaced)
+TEST_IN(standby, standby_killed_by_a_sweep_before_its_start_is_not_replaced)
 {
     struct rig *rig = *state;
     start_standby(rig, WARM_AND_WAIT);
@@ -88,7 +88,7 @@ TEST_IN(standby, one_that_a_sweep_kills_before_it_took_the_start_is_not_replaced
     assert_int_equal(rig->slots[0].exited, 1);
 }
 
-TEST_IN(standby, the_next_may_warm_up_in_its_slot_and_while_the_fence_has_passed)
+TEST_IN(standby, next_standby_starts_in_the_slot_and_after_the_fence)
 {
     struct rig *rig = *state;
     for (int round = 1; round <= 2; round++) {
@@ -105,7 +105,7 @@ TEST_IN(standby, the_next_may_warm_up_in_its_slot_and_while_the_fence_has_passed
     assert_int_equal(rig->slots[STANDBY].failed, 0);
 }
 
-TEST_IN(standby, one_that_dies_or_cannot_run_the_script_is_replaced_by_a_plain_one)
+TEST_IN(standby, unusable_standby_is_replaced_by_a_new_process)
 {
     struct rig *rig = *state;
     start_standby(rig, WARM_AND_WAIT);
@@ -136,7 +136,7 @@ TEST_IN(standby, one_that_dies_or_cannot_run_the_script_is_replaced_by_a_plain_o
     assert_string_equal(rig->slots[0].reason, "no such module");
 }
 
-TEST_IN(standby, what_it_said_before_is_no_part_of_what_it_says)
+TEST_IN(standby, output_before_the_start_is_discarded)
 {
     struct rig *rig = *state;
     start_standby(rig, "printf 'Ca long sentence' >&3; sleep 0.05; printf 'Cno' >&3; sleep 1000");
@@ -144,7 +144,7 @@ TEST_IN(standby, what_it_said_before_is_no_part_of_what_it_says)
 }
 
 /* Otherwise the trainer would be in a group that counts as left behind. */
-TEST(standby, its_group_goes_along_and_is_not_left)
+TEST(standby, group_of_a_standby_follows_it)
 {
     static struct guard g = {
         .slots[STANDBY] = {.state = SLOT_RUNNING, .report = -1, .group = 5, .is_standby = true},
@@ -164,7 +164,7 @@ TEST(standby, its_group_goes_along_and_is_not_left)
     close(pair[1]);
 }
 
-TEST_IN(standby, one_that_took_the_start_and_fails_is_a_trainer_that_failed)
+TEST_IN(standby, failure_after_the_start_is_a_trainers_failure)
 {
     struct rig *rig = *state;
     start_standby(rig, "printf W >&3; sleep 0.2; printf T >&3; exit 9");
@@ -196,7 +196,7 @@ static int check_threads(pid_t pid, int nice, bool is_idle)
     return n;
 }
 
-TEST_IN(standby, it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_does)
+TEST_IN(standby, background_priority_ends_for_all_threads_at_the_start)
 {
     struct rig *rig = *state;
     int own = getpriority(PRIO_PROCESS, 0);
@@ -229,7 +229,7 @@ static void nothing_settled(void *ctx)
     (void)ctx;
 }
 
-TEST_IN(standby, tf_config_of_ten_thousand_members_reaches_the_script)
+TEST_IN(standby, tf_config_of_10000_members_is_passed)
 {
     enum { MEMBERS = 10000 };
     struct rig *rig = *state;

@@ -158,7 +158,7 @@ static const char *give_start(void)
     return how;
 }
 
-TEST_IN(standbys, a_warm_one_that_dies_is_told_and_replaced_after_a_second)
+TEST_IN(standbys, dead_warm_standby_is_reported_and_replaced_after_a_second)
 {
     standbys_begin(now.standbys);
     pass(0);
@@ -173,7 +173,7 @@ TEST_IN(standbys, a_warm_one_that_dies_is_told_and_replaced_after_a_second)
     assert_int_equal(now.starts, 2);
 }
 
-TEST_IN(standbys, imports_of_the_script_are_in_advance_next_time)
+TEST_IN(standbys, imports_of_the_script_are_preloaded_next_time)
 {
     standbys_begin(now.standbys);
     pass(0);
@@ -190,7 +190,7 @@ TEST_IN(standbys, imports_of_the_script_are_in_advance_next_time)
     preload_is(":jax+keras,numpy");
 }
 
-TEST_IN(standbys, low_memory_means_none_and_nobody_waits_for_one)
+TEST_IN(standbys, low_memory_disables_standbys_without_a_wait)
 {
     set_free_percent(1);
     standbys_begin(now.standbys);
@@ -208,7 +208,7 @@ TEST_IN(standbys, low_memory_means_none_and_nobody_waits_for_one)
     assert_string_equal(give_start(), "exec");
 }
 
-TEST_IN(standbys, one_that_comes_after_low_memory_is_as_good_as_any)
+TEST_IN(standbys, standby_after_low_memory_is_used)
 {
     standbys_begin(now.standbys);
     pass(0);
@@ -222,7 +222,7 @@ TEST_IN(standbys, one_that_comes_after_low_memory_is_as_good_as_any)
     assert_string_equal(give_start(), "standby");
 }
 
-TEST_IN(standbys, one_that_was_warm_clears_the_name_of_one_that_died)
+TEST_IN(standbys, warm_standby_resets_the_failure_of_an_earlier_one)
 {
     folder_write(folder_path(now.folder, "script"), "kill -9 $$");
     standbys_begin(now.standbys);
@@ -240,7 +240,7 @@ TEST_IN(standbys, one_that_was_warm_clears_the_name_of_one_that_died)
     RIG_UNTIL(&now.rig, now.starts == 3);
 }
 
-TEST_IN(standbys, it_stands_back_only_while_trainers_run)
+TEST_IN(standbys, background_priority_applies_only_while_trainers_run)
 {
     standbys_trainers_began(now.standbys);
     pass(5000);

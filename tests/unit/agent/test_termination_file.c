@@ -64,7 +64,7 @@ static size_t count_open(void)
     return n;
 }
 
-TEST(termination_file, is_found_by_the_agents_of_its_job_until_it_is_removed)
+TEST(termination_file, agents_of_the_job_find_it_until_removed)
 {
     struct termination_file file;
     struct stat st;
@@ -80,7 +80,7 @@ TEST(termination_file, is_found_by_the_agents_of_its_job_until_it_is_removed)
     assert_int_equal(find(), 0);
 }
 
-TEST(termination_file, is_never_written_over_something)
+TEST(termination_file, existing_file_is_not_overwritten)
 {
     struct termination_file file;
     struct stat st;
@@ -100,7 +100,7 @@ TEST(termination_file, is_never_written_over_something)
     folder_remove(elsewhere);
 }
 
-TEST(termination_file, is_believed_only_as_a_guard_leaves_it)
+TEST(termination_file, file_with_other_properties_is_rejected)
 {
     struct termination_file file;
     leave(&file);
@@ -133,7 +133,7 @@ TEST(termination_file, is_believed_only_as_a_guard_leaves_it)
     termination_file_remove(&file);
 }
 
-TEST(termination_file, that_is_older_than_a_day_is_removed)
+TEST(termination_file, file_older_than_a_day_is_removed)
 {
     struct termination_file old;
     struct termination_file young;
@@ -147,7 +147,7 @@ TEST(termination_file, that_is_older_than_a_day_is_removed)
     termination_file_remove(&young);
 }
 
-TEST(termination_file, of_more_than_there_is_room_for_the_newest_count)
+TEST(termination_file, newest_files_count_above_the_limit)
 {
     struct termination_file files[TERMINATION_FILES_MAX + 4];
     size_t n = sizeof files / sizeof files[0];
@@ -162,7 +162,7 @@ TEST(termination_file, of_more_than_there_is_room_for_the_newest_count)
     }
 }
 
-TEST(termination_file, in_the_users_own_directory_is_found_if_its_path_is_whole)
+TEST(termination_file, file_in_the_runtime_directory_needs_a_complete_path)
 {
     struct termination_file file;
     char folder[FOLDER_BYTES];

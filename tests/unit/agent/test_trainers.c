@@ -147,7 +147,7 @@ static int teardown(void **state)
 
 #define FIXTURE setup, teardown
 
-TEST_IN(trainers, the_next_trainer_is_not_late_for_what_the_last_one_was)
+TEST_IN(trainers, next_trainer_does_not_inherit_lateness)
 {
     now.watch.progress_timeout_ms = 100;
     begin("/bin/sh", "exec sleep $((TFE_EPOCH == 1 ? 1000 : 0))");
@@ -166,7 +166,7 @@ static void set_listening(bool is_on)
     (void)snprintf(now.words[2], sizeof now.words[2], "%u", is_on ? now.numbers[0] : 0u);
 }
 
-TEST_IN(trainers, listening_is_reported_of_each_trainer_and_closes_the_reserved_port)
+TEST_IN(trainers, listening_of_each_trainer_is_reported_and_closes_the_reserved_port)
 {
     char program[256] = "";
     assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
@@ -199,7 +199,7 @@ static int count_logged(FILE *log)
     return n;
 }
 
-TEST_IN(trainers, port_that_still_accepts_delays_the_sweep_and_is_logged_once_in_each_epoch)
+TEST_IN(trainers, accepting_port_delays_the_sweep_and_is_logged_once_per_epoch)
 {
     begin("/bin/sh", "exec sleep 1000");
     const int stderr_before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
@@ -224,7 +224,7 @@ TEST_IN(trainers, port_that_still_accepts_delays_the_sweep_and_is_logged_once_in
     (void)fclose(log);
 }
 
-TEST_IN(trainers, a_guard_that_takes_over_has_the_fence_and_a_sweep_begins_anew)
+TEST_IN(trainers, new_guard_gets_the_fence_and_the_sweep_again)
 {
     begin("/bin/sh", "exec sleep 1000");
     start(1);
@@ -241,7 +241,7 @@ TEST_IN(trainers, a_guard_that_takes_over_has_the_fence_and_a_sweep_begins_anew)
     RIG_UNTIL(&now.rig, now.n[AGENT_FENCED]);
 }
 
-TEST_IN(trainers, a_grace_is_over_with_the_last_of_them)
+TEST_IN(trainers, grace_ends_with_the_last_trainer)
 {
     begin("/bin/sh", "trap 'exit 3' TERM; sleep 1000 & wait");
     start(1);
@@ -251,7 +251,7 @@ TEST_IN(trainers, a_grace_is_over_with_the_last_of_them)
     assert_int_equal(now.n[AGENT_TRAINER_EXITED], 1);
 }
 
-TEST_IN(trainers, a_grace_is_over_when_a_sweep_without_one_follows)
+TEST_IN(trainers, sweep_without_grace_ends_an_earlier_grace)
 {
     begin("/bin/sh", "exec sleep 1000");
     start(1);
@@ -261,7 +261,7 @@ TEST_IN(trainers, a_grace_is_over_when_a_sweep_without_one_follows)
     assert_int_equal(now.n[AGENT_TRAINER_EXITED], 1);
 }
 
-TEST_IN(trainers, a_missing_command_is_127)
+TEST_IN(trainers, missing_command_gives_127)
 {
     begin("/no/such/command", "");
     start(1);

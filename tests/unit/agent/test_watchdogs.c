@@ -170,7 +170,7 @@ static void pass(int64_t ms)
     fake_clock_pass(now.base, ms);
 }
 
-TEST_IN(watchdogs, of_two_the_silent_one_is_late_and_a_step_is_no_silence)
+TEST_IN(watchdogs, silent_trainer_is_late_and_a_step_counts_as_activity)
 {
     now.settings.progress_timeout_ms = 1000;
     begin(2);
@@ -188,7 +188,7 @@ TEST_IN(watchdogs, of_two_the_silent_one_is_late_and_a_step_is_no_silence)
     assert_int_equal(now.late, 1);
 }
 
-TEST_IN(watchdogs, who_has_met_once_is_not_late_when_a_connection_goes)
+TEST_IN(watchdogs, lost_connection_after_the_rendezvous_is_not_late)
 {
     now.settings.start_timeout_ms = 1000;
     peer_connect("127.0.0.2");
@@ -203,7 +203,7 @@ TEST_IN(watchdogs, who_has_met_once_is_not_late_when_a_connection_goes)
 }
 
 /* Bug: a hang before the trainer listened was never detected. */
-TEST_IN(watchdogs, who_never_listens_and_does_nothing_is_late)
+TEST_IN(watchdogs, idle_trainer_that_never_listens_is_late)
 {
     now.settings.start_timeout_ms = 10000;
     begin(1);
@@ -215,7 +215,7 @@ TEST_IN(watchdogs, who_never_listens_and_does_nothing_is_late)
     assert_string_equal(now.reason, "rank 0 neither listens nor has a connection to rank 0");
 }
 
-TEST_IN(watchdogs, who_listens_late_has_the_time_from_then_on)
+TEST_IN(watchdogs, time_counts_from_late_listening)
 {
     now.settings.start_timeout_ms = 10000;
     begin(1);
@@ -228,7 +228,7 @@ TEST_IN(watchdogs, who_listens_late_has_the_time_from_then_on)
     assert_int_equal(now.late, 1);
 }
 
-TEST_IN(watchdogs, who_tells_steps_without_its_cluster_trains_alone)
+TEST_IN(watchdogs, steps_without_cluster_connection_mean_training_alone)
 {
     begin(1);
     watch_stepped(now.watch, 0);
@@ -241,7 +241,7 @@ TEST_IN(watchdogs, who_tells_steps_without_its_cluster_trains_alone)
     assert_int_equal(n_alone, 1); /* only one report */
 }
 
-TEST_IN(watchdogs, who_has_listened_or_is_connected_does_not_train_alone)
+TEST_IN(watchdogs, listening_or_connected_trainer_does_not_train_alone)
 {
     begin(1);
     watch_listens(now.watch, 0);
@@ -256,7 +256,7 @@ TEST_IN(watchdogs, who_has_listened_or_is_connected_does_not_train_alone)
 }
 
 /* TensorFlow's worker 0 also connects to itself. */
-TEST_IN(watchdogs, a_connection_of_its_own_stands_for_nobody)
+TEST_IN(watchdogs, own_connection_counts_for_no_rank)
 {
     now.settings.start_timeout_ms = 1000;
     own_connect();
@@ -299,7 +299,7 @@ static void serve(bool is_again)
     watch_listens(now.watch, 0);
 }
 
-TEST_IN(watchdogs, a_server_to_which_no_chief_connects_is_late)
+TEST_IN(watchdogs, ps_without_a_connected_chief_is_late)
 {
     serve(false);
     pass(2249); /* the others' duration plus a quarter and one second */
@@ -311,7 +311,7 @@ TEST_IN(watchdogs, a_server_to_which_no_chief_connects_is_late)
                "no chief connected within --start-timeout: the chief's script does not create"));
 }
 
-TEST_IN(watchdogs, a_server_to_which_a_chief_has_connected_is_not_late)
+TEST_IN(watchdogs, ps_with_a_connected_chief_is_not_late)
 {
     peer_connect("127.0.0.2");
     serve(false);
@@ -321,7 +321,7 @@ TEST_IN(watchdogs, a_server_to_which_a_chief_has_connected_is_not_late)
 
 /* Bug: while another slot is empty the chief accepts no worker again, and the agent killed
  * the worker for it. */
-TEST_IN(watchdogs, a_worker_that_was_started_again_waits_for_its_chief_as_long_as_it_takes)
+TEST_IN(watchdogs, restarted_worker_waits_for_its_chief_without_limit)
 {
     serve(true);
     pass(60000);
