@@ -110,7 +110,7 @@ struct sessions {
     struct throttle *ends; /* rate of log lines about connections that end by the peer's fault */
     struct throttle *enrollments; /* rate of enrollments per address */
     struct throttle *orders;      /* rate of orders per token; each order is an audit row */
-    struct rate audit_rate; /* rate of audit rows about unauthenticated peers */
+    struct rate audit_rate;       /* rate of audit rows about unauthenticated peers */
 };
 
 /* Creates a session for an accepted connection and starts its handshake. Takes ownership of fd.

@@ -53,12 +53,13 @@ TEST(script_message, progress_and_checkpoint_carry_numbers_of_63_bits)
 TEST(script_message, kept_carries_the_step_that_is_whole)
 {
     struct script_message m;
-    assert_int_equal(read_text("{\"type\":\"kept\",\"epoch\":1,\"rank\":0,\"step\":5}", &m), 0);
+    assert_int_equal(read_text("{\"type\":\"snapshot\",\"epoch\":1,\"rank\":0,\"step\":5}", &m), 0);
     assert_int_equal(m.type, SCRIPT_SNAPSHOT);
     assert_int_equal(m.step, 5);
     assert_int_equal(m.answers, 0);
     assert_int_equal(
-        read_text("{\"type\":\"kept\",\"epoch\":1,\"rank\":0,\"step\":5,\"answers\":2}", &m), 0);
+        read_text("{\"type\":\"snapshot\",\"epoch\":1,\"rank\":0,\"step\":5,\"answers\":2}", &m),
+        0);
     assert_int_equal(m.answers, 2);
 }
 

@@ -334,23 +334,23 @@ TEST_IN(scripts, what_memory_keeps_is_told_over_all_places_and_epochs)
     char text[512];
     int fd = next_trainer(77);
     /* no memory has been provided */
-    say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":9}");
+    say(fd, "{\"type\":\"snapshot\",\"epoch\":5,\"rank\":4,\"step\":9}");
     close(ask_memory(fd, 4096, text));
     say(fd, "{\"type\":\"progress\",\"epoch\":5,\"rank\":4,\"step\":7,\"restored\":true}");
     TURN_UNTIL(stage.base, stage.news[0].has_from);
     assert_int_equal(stage.news[0].from_step, 7);
     assert_int_equal(stage.news[0].memory.bytes, 4096);
     assert_false(stage.news[0].memory.has_snapshot);
-    say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":8}");
+    say(fd, "{\"type\":\"snapshot\",\"epoch\":5,\"rank\":4,\"step\":8}");
     TURN_UNTIL(stage.base, stage.news[0].memory.has_snapshot);
     assert_int_equal(stage.news[0].memory.epoch, 5);
     assert_int_equal(stage.news[0].memory.step, 8);
-    say(fd,
-        "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":9,\"answers\":1}"); /* no such request
-                                                                                   was made */
+    say(fd, "{\"type\":\"snapshot\",\"epoch\":5,\"rank\":4,\"step\":9,\"answers\":1}"); /* no such
+                                                                                       request was
+                                                                                       made */
     scripts_save(stage.scripts, EPOCH, 2, TFE_MONO_NEVER, true);
     assert_non_null(strstr(heard(fd), "\"number\":2"));
-    say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":8,\"answers\":2}");
+    say(fd, "{\"type\":\"snapshot\",\"epoch\":5,\"rank\":4,\"step\":8,\"answers\":2}");
     TURN_UNTIL(stage.base, stage.news[0].snapshot_answers == 2);
     assert_int_equal(stage.news[0].memory.step, 8);
     assert_int_equal(stage.news[0].answers, 0);

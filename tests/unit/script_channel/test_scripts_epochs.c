@@ -12,7 +12,7 @@ TEST_IN(scripts, nothing_that_was_told_in_one_epoch_is_told_of_the_next)
     close(ask_memory(fd, 4096, text));
     scripts_save(stage.scripts, EPOCH, 3, TFE_MONO_NEVER, true);
     say(fd, "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"step\":9,\"answers\":3}");
-    say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":9,\"answers\":3}");
+    say(fd, "{\"type\":\"snapshot\",\"epoch\":5,\"rank\":4,\"step\":9,\"answers\":3}");
     say_step(fd, 10);
     assert_int_equal(stage.news[0].saves, 1);
     assert_int_equal(stage.news[0].answers, 3);
@@ -64,8 +64,8 @@ TEST_IN(scripts, words_that_come_late_take_nothing_back)
                  answers, answers);
         say(fd, text);
         snprintf(text, sizeof(text),
-                 "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":%d,\"answers\":%d}", answers,
-                 answers);
+                 "{\"type\":\"snapshot\",\"epoch\":5,\"rank\":4,\"step\":%d,\"answers\":%d}",
+                 answers, answers);
         say(fd, text);
     }
     say_step(fd, 5);
@@ -92,7 +92,7 @@ TEST_IN(scripts, who_listens_late_hears_of_the_stop_and_a_time_that_is_over_is_n
 TEST_IN(scripts, a_state_is_kept_only_in_memory_that_was_lent)
 {
     int fd = next_trainer(77);
-    say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":9}");
+    say(fd, "{\"type\":\"snapshot\",\"epoch\":5,\"rank\":4,\"step\":9}");
     say_step(fd, 1);
     assert_false(stage.news[0].memory.has_snapshot);
 }
@@ -107,14 +107,14 @@ TEST_IN(scripts, a_node_keeps_the_newest_state_of_its_places)
     say_hello(other, RANK + 1, 78, true);
     say(other, "{\"type\":\"memory\",\"epoch\":5,\"rank\":5,\"bytes\":8192}");
     TURN_UNTIL(stage.base, *heard(other));
-    say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":8}");
+    say(fd, "{\"type\":\"snapshot\",\"epoch\":5,\"rank\":4,\"step\":8}");
     TURN_UNTIL(stage.base, stage.news[0].memory.step == 8);
-    say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":5,\"step\":7}");
+    say(fd, "{\"type\":\"snapshot\",\"epoch\":5,\"rank\":5,\"step\":7}");
     say(fd, "{\"type\":\"progress\",\"epoch\":5,\"rank\":5,\"step\":7}");
     TURN_UNTIL(stage.base, stage.news[1].has_step);
     assert_int_equal(stage.news[1].memory.step, 8);
     assert_int_equal(stage.news[1].memory.bytes, 12288);
-    say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":5,\"step\":9}");
+    say(fd, "{\"type\":\"snapshot\",\"epoch\":5,\"rank\":5,\"step\":9}");
     TURN_UNTIL(stage.base, stage.news[1].memory.step == 9);
     close(fd);
     close(other);

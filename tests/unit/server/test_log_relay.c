@@ -184,7 +184,7 @@ static const char *pull(struct rows *rows)
 TEST_IN(logs, query_of_a_job_ends_after_all_nodes_have_answered)
 {
     struct rows *rows = request((struct msg_logs){.lines = 10});
-    assert_string_equal(said(), "0:LOG_REQUEST 65536\n1:LOG_ASK 65536\n");
+    assert_string_equal(said(), "0:LOG_REQUEST 65536\n1:LOG_REQUEST 65536\n");
     assert_string_equal(pull(rows), "…");
     chunk(0, "one", 0);
     chunk(1, "two", 0);
