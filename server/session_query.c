@@ -39,7 +39,7 @@ static void ban(struct sessions *all, const struct operator_response *who,
                                     .name = who->name,
                                     .until.ms = clock_wall().ms + for_ms};
     if (deny_list_add(all->bans, &row, by) != 0) {
-        log_warn("ban_not_kept", LOG_S("node", row.node));
+        log_warn("ban_not_stored", LOG_S("node", row.node));
         return;
     }
     keep_ban(all, &row);

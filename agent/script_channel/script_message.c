@@ -12,15 +12,12 @@
 /* Returns false if the type is unknown. */
 static bool read_word(const char *type, enum script_message_type *ret)
 {
-    static const char *const words[] = {[SCRIPT_HELLO] = "hello",
-                                        [SCRIPT_PROGRESS] = "progress",
-                                        [SCRIPT_CHECKPOINT] = "checkpoint",
-                                        [SCRIPT_MEMORY] = "memory",
-                                        [SCRIPT_HANDLER] = "handler",
-                                        [SCRIPT_REMARK] = "remark",
-                                        [SCRIPT_KEPT] = "kept",
-                                        [SCRIPT_ENDS] = "ends",
-                                        [SCRIPT_ARTIFACT] = "artifact"};
+    static const char *const words[] = {
+        [SCRIPT_HELLO] = "hello",           [SCRIPT_PROGRESS] = "progress",
+        [SCRIPT_CHECKPOINT] = "checkpoint", [SCRIPT_MEMORY] = "memory",
+        [SCRIPT_HANDLER] = "handler",       [SCRIPT_REMARK] = "remark",
+        [SCRIPT_SNAPSHOT] = "snapshot",     [SCRIPT_ENDS] = "ends",
+        [SCRIPT_ARTIFACT] = "artifact"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(type, words[i]) == 0) {
             *ret = (enum script_message_type)i;
@@ -111,7 +108,7 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     int seen = 0;
     int handles = 0;
     const char *what = "";
-    const char *why_not = "";
+    const char *text = "";
     const char *state = "";
     const char *place = "";
     json_int_t files = 0;
@@ -141,9 +138,9 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     }
     if (rc == 0 && m->type == SCRIPT_ARTIFACT) {
         rc = json_unpack_ex(object, reason, 0, "{s:s,s:s,s:I,s:I,s?s}", "state", &state, "place",
-                            &place, "files", &files, "bytes", &bytes, "why", &why_not);
+                            &place, "files", &files, "bytes", &bytes, "why", &text);
     }
-    bool has_step = m->type == SCRIPT_PROGRESS || m->type == SCRIPT_KEPT ||
+    bool has_step = m->type == SCRIPT_PROGRESS || m->type == SCRIPT_SNAPSHOT ||
                     (m->type == SCRIPT_CHECKPOINT && json_object_get(object, "step"));
     step = has_step ? step : 0;
     if (rc) {
@@ -179,7 +176,7 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     m->artifact = read_artifact(state);
     m->files = (uint64_t)files;
     (void)escape_text(place, m->place, sizeof m->place);
-    (void)escape_text(why_not, m->reason, sizeof m->reason);
+    (void)escape_text(text, m->reason, sizeof m->reason);
     if (m->type == SCRIPT_ARTIFACT && (!m->artifact || !m->place[0])) {
         snprintf(reason->text, sizeof(reason->text), "no valid state or place of artifacts");
         return TFE_EINVAL;

@@ -41,7 +41,7 @@ enum script_message_type {
     SCRIPT_MEMORY,
     SCRIPT_HANDLER,
     SCRIPT_REMARK,
-    SCRIPT_KEPT,
+    SCRIPT_SNAPSHOT,
     SCRIPT_ENDS,
     SCRIPT_ARTIFACT
 };

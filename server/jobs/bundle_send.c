@@ -304,22 +304,22 @@ static void share_streams(struct pool *p)
 {
     struct stream_holder holders[LIMIT_BUNDLE_STREAMS + 1];
     struct pool_bundle_queue *queue;
-    struct stream_holder *most = holders;
+    struct stream_holder *max = holders;
     if (p->n_streaming < LIMIT_BUNDLE_STREAMS) {
         return;
     }
     count_streams(p, holders);
     for (struct stream_holder *holder = holders; holder->n > 0; holder++) {
-        most = holder->n > most->n ? holder : most;
+        max = holder->n > max->n ? holder : max;
     }
     TAILQ_FOREACH(queue, &p->queues, link)
     {
         struct pool_node *node = TAILQ_FIRST(&queue->waiting);
-        struct pool_node *loser = most->longest;
+        struct pool_node *loser = max->longest;
         if (!node || holder_of(p, node, holders)->n > 0) {
             continue;
         }
-        if (most->n > 1 && tfe_mono_sub(clock_mono(), loser->download.since) >= WINDOW_MS) {
+        if (max->n > 1 && tfe_mono_sub(clock_mono(), loser->download.since) >= WINDOW_MS) {
             leave_lists(p, loser);
             if (loser->download.n_pieces > 0) {
                 wait_for_stream(loser);

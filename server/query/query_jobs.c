@@ -173,7 +173,7 @@ static bool next_artifacts(struct status_rows *s, struct msg_condition_row *ret)
                                       .status = is_stored,
                                       .reason = is_stored ? "Stored" : reason,
                                       .at = event->at,
-                                      .says = event->says};
+                                      .message = event->message};
     return true;
 }
 

@@ -88,7 +88,7 @@ def test_directory_has_the_files_of_rank_0_when_wait_returns(server, job):
     assert (folder / "model" / "weights").read_bytes()[-1:] == b"0"
     assert (manifest["job"], manifest["run"]) == ("default", 1)
     shown = job.condition()
-    assert (shown["status"], shown["reason"]) == (True, "Stored") and shown["says"] == f"2 files, 3 MB, at {folder}"
+    assert (shown["status"], shown["reason"]) == (True, "Stored") and shown["message"] == f"2 files, 3 MB, at {folder}"
     assert str(folder) in job.ctl("describe", "default").stdout
     assert [kind for kind in job.kinds() if kind.startswith("artifacts")] == ["artifacts_storing", "artifacts_stored"]
 
@@ -105,7 +105,7 @@ def test_job_runs_until_the_command_has_stored_its_files(server, job, tmp_path):
     assert job.condition()["reason"] == "Storing"
     go.touch()
     assert job.wait().returncode == 0 and agent.wait() == 0
-    assert job.condition()["says"] == "2 files, 3 MB, at registry:mnist"
+    assert job.condition()["message"] == "2 files, 3 MB, at registry:mnist"
 
 
 def test_failed_copy_fails_the_job_and_keeps_the_files(server, job, tmp_path):
@@ -117,7 +117,7 @@ def test_failed_copy_fails_the_job_and_keeps_the_files(server, job, tmp_path):
     kept = pathlib.Path(done.stdout.partition("the files are kept in ")[2].split()[0])
     assert "exit code 65: artifacts were not stored:" in done.stdout and "exit status 3: no such bucket" in done.stdout
     assert (kept / "model" / "weights").stat().st_size == 3_000_001
-    assert job.condition()["reason"] == "NotStored" and str(kept) in job.condition()["says"]
+    assert job.condition()["reason"] == "NotStored" and str(kept) in job.condition()["message"]
     assert "artifacts_not_stored" in job.kinds() and job.kinds().count("artifacts_storing") >= 2
     everything = job.ctl("describe", "default").stdout + job.ctl("events", "default").stdout
     assert "https://***@registry/x?***" in everything and "secret" not in everything and "sig=1" not in everything
@@ -133,7 +133,7 @@ def test_failed_copy_is_tried_again(server, job, tmp_path):
     server()
     job.place.write_text("a file where the directory should be")
     job.start("--node-name=a")
-    wait_until(lambda: "artifacts_storing" in job.kinds() and "not stored yet" in job.condition()["says"], what="a failed attempt")
+    wait_until(lambda: "artifacts_storing" in job.kinds() and "not stored yet" in job.condition()["message"], what="a failed attempt")
     job.place.unlink()
     assert job.wait().returncode == 0
     check(only_version(job.place))
@@ -186,7 +186,7 @@ def test_cloud_program_copies_the_manifest_last(server, job, tmp_path):
     folder, manifest = [line.split() for line in (tmp_path / "calls").read_text().splitlines()]
     assert folder[:4] == ["s3", "cp", "--only-show-errors", "--recursive"] and folder[4].endswith("/artifacts")
     assert manifest[:3] == folder[:3] and manifest[4] == folder[5] + "tfe-manifest.json"
-    assert folder[5].startswith("s3://bucket/models/2") and folder[5].rstrip("/") in job.condition()["says"]
+    assert folder[5].startswith("s3://bucket/models/2") and folder[5].rstrip("/") in job.condition()["message"]
 
 
 def test_function_of_the_package_adds_files(server, job, tmp_path):

@@ -88,7 +88,7 @@ export function pool(main, events) {
 // The submission of a job and its conditions; for a job that agents opened, its artifacts if it has any.
 export function submission(name) {
   const wants = h("dl", { class: "facts" }), body = h("tbody"), title = h("h2", {}, "Submission");
-  const rows = keyed(body, c => ({ cells: [[c.condition], [badge(c.status ? "yes" : "no", c.status ? "ok" : "")], [h("span", { class: "once" }, moment(c.at_ms))], [c.reason], [c.says]], heads: ["", "Status", "Since", "Reason", ""], wide: [0, 4] }));
+  const rows = keyed(body, c => ({ cells: [[c.condition], [badge(c.status ? "yes" : "no", c.status ? "ok" : "")], [h("span", { class: "once" }, moment(c.at_ms))], [c.reason], [c.message]], heads: ["", "Status", "Since", "Reason", ""], wide: [0, 4] }));
   const node = h("section", { class: "card", hidden: true, id: "conditions" }, h("header", {}, title), h("div", { class: "body" }, wants),
     h("table", { class: "wraps" }, h("caption", { class: "sr" }, "Conditions"), head(["Condition", "Status", "Since", "Reason", "Message"], []), body));
   const job = () => store.conditions.get(`job/${name}`);

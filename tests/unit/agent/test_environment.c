@@ -122,7 +122,7 @@ TEST(environment, only_rank_0_knows_where_artifacts_go)
     }
 }
 
-TEST(environment, options_stay_with_the_agent_and_the_user_may_set_the_rest)
+TEST(environment, options_are_removed_and_user_variables_are_passed)
 {
     static const struct {
         const char *base[18];

@@ -149,7 +149,7 @@ TEST_IN(scratch, leaves_artifacts_of_its_agent_that_were_not_stored)
     folder_remove(base);
 }
 
-TEST_IN(scratch, takes_the_shared_memory_that_its_job_made_along)
+TEST_IN(scratch, shared_memory_of_the_job_is_removed)
 {
     folder_write(folder_path(shm, "before"), "x");
     make(false);

@@ -139,9 +139,9 @@ TEST(script_message, wrong_types_sizes_and_repeated_members_are_refused)
         "\"files\":1,\"bytes\":1}",
         "{\"type\":\"artifact\",\"epoch\":1,\"rank\":0,\"state\":\"stored\",\"place\":\"p\","
         "\"files\":-1,\"bytes\":1}",
-        "{\"type\":\"kept\",\"epoch\":1,\"rank\":0}",
-        "{\"type\":\"kept\",\"epoch\":1,\"rank\":0,\"step\":-1}",
-        "{\"type\":\"kept\",\"epoch\":1,\"rank\":0,\"step\":1,\"answers\":-1}",
+        "{\"type\":\"snapshot\",\"epoch\":1,\"rank\":0}",
+        "{\"type\":\"snapshot\",\"epoch\":1,\"rank\":0,\"step\":-1}",
+        "{\"type\":\"snapshot\",\"epoch\":1,\"rank\":0,\"step\":1,\"answers\":-1}",
         "{\"type\":\"hello\",\"epoch\":1,\"rank\":0,\"pid\":0,\"listens\":true}",
         "{\"type\":\"hello\",\"epoch\":1,\"rank\":0,\"pid\":2147483648,\"listens\":true}",
         "{\"type\":\"hello\",\"epoch\":1,\"rank\":0,\"pid\":1,\"listens\":1}",

@@ -187,7 +187,7 @@ TEST_IN(artifacts, of_rank_0_in_its_epoch_become_an_event_and_others_are_ignored
     assert_null(events_artifacts(events, "other", 1));
 }
 
-TEST_IN(metrics, come_at_most_once_a_second)
+TEST_IN(metrics, more_than_one_report_per_second_is_ignored)
 {
     loss(0, 1, 1, 1);
     fake_clock_pass(NULL, 899);

@@ -37,7 +37,7 @@ static void on_agent_message(struct side *side, const struct tfe_msg *msg)
 /* Returns the log messages that agents have received since the last call, ordered by agent. */
 static const char *said(void)
 {
-    static char all[AGENTS * 32];
+    static char all[AGENTS * 64];
     all[0] = '\0';
     world_settle(&f.world);
     for (size_t i = 0; i < AGENTS; i++) {

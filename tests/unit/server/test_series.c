@@ -181,7 +181,7 @@ static size_t owner_is_one(const void *ctx, const char *job, uint8_t ret[ADMISSI
     return 1;
 }
 
-TEST_IN(series, beyond_the_limit_of_all_have_their_newest_value_alone)
+TEST_IN(series, series_above_the_total_limit_has_only_its_newest_value)
 {
     uint64_t ord[4];
     double value[4];
