@@ -477,7 +477,7 @@ TEST_IN(sqlite, file_with_another_schema_is_refused_unchanged)
         assert_non_null(strstr(f->reason.text, "nothing was changed"));
         f->store = NULL;
     }
-    change(f, "PRAGMA user_version=22");
+    change(f, "PRAGMA user_version=23");
     open_store(f);
     assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->a.record));
 }
