@@ -66,7 +66,16 @@ static const char *last_line(const char *text, size_t *ret_n)
 static bool is_far_up(const char *shown)
 {
     static const char head[] = MSG_RAISED_HEAD "\n";
-    return strncmp(shown, head, sizeof head - 1) == 0 && shown[sizeof head - 1] != ' ';
+    static const char frame[] = "  File \"";
+    if (strncmp(shown, head, sizeof head - 1) != 0) {
+        return false;
+    }
+    const char *next = shown + sizeof head - 1;
+    if (strncmp(next, frame, sizeof frame - 1) == 0) { /* without the source line of a traceback */
+        next += strcspn(next, "\n");
+        next += *next == '\n';
+    }
+    return *next != ' ';
 }
 
 /* Builds the sentence about the end of a job, without a trainer's last lines if they are those that
