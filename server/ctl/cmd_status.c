@@ -239,7 +239,7 @@ static void print_submission(const struct msg_status_job *job)
 /* Prints the remaining details of the requested job. */
 static void print_detail(const struct record_list *rows)
 {
-    static const char *const condition_heads[] = {"CONDITION", "STATUS", "REASON", "AT", "SAYS"};
+    static const char *const condition_heads[] = {"CONDITION", "STATUS", "REASON", "AT", "MESSAGE"};
     static const char *const node_heads[] = {"NAME",  "NODE", "STATE", "SINCE", "ROLE",
                                              "CORES", "GPUS", "SPOT",  "LABELS"};
     static const struct text_table conditions = {&schema_condition, condition_heads,

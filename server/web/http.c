@@ -142,9 +142,11 @@ static void pause_reading(struct connection *c)
     }
 }
 
+/* Reads again after input was consumed. */
 static void resume_reading(struct connection *c)
 {
-    if (!c->is_half_closed && !(bufferevent_get_enabled(c->bev) & EV_READ)) {
+    if (!c->is_half_closed && !(bufferevent_get_enabled(c->bev) & EV_READ) &&
+        evbuffer_get_length(bufferevent_get_input(c->bev)) < HTTP_UNREAD_MAX) {
         (void)bufferevent_enable(c->bev, EV_READ);
     }
 }
@@ -305,6 +307,7 @@ static void handle(struct connection *c)
 static void read_body(struct connection *c)
 {
     const int rc = collect_body(c->req);
+    resume_reading(c);
     if (rc == TFE_ETOOBIG) {
         refuse(c, 413, "the body is larger than 64 KiB");
     } else if (rc == TFE_EINVAL) {
