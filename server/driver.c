@@ -94,6 +94,9 @@ static void send_table(struct sessions *sessions, struct table_cache *cache,
 
 static void persist(struct driver *driver, const struct rdzv_record *record)
 {
+    if (record->gone) {
+        sessions_forget_job(driver->to.sessions, record->job);
+    }
     if (writer_submit(driver->writer, record) != 0) {
         struct lost_record *lost = &driver->lost[driver->n_lost++];
         lost->sequence = record->sequence;

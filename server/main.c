@@ -291,7 +291,7 @@ static int start_seeing(struct server *server, struct store *store, struct tfe_r
 {
     const struct rdzv *core = driver_core(server->driver);
     int rc = events_new(core, &server->events);
-    rc = rc == 0 ? series_new(core, &server->series) : rc;
+    rc = rc == 0 ? series_new(&server->series) : rc;
     rc = rc == 0 ? reports_new(core, server->events, server->series, &server->reports) : rc;
     if (rc != 0) {
         reason_set(reason, "no memory for the events");

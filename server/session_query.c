@@ -167,7 +167,7 @@ static void forget(struct session *s, const struct tfe_msg *order, struct operat
         *ret = (struct operator_response){
             .msg = {
                 .type = MSG_REFUSED,
-                .u.refused = {REFUSAL_BAD_REQUEST,
+                .u.refused = {REFUSAL_CONFLICT,
                               "cannot forget the job: it was submitted and has not ended or still "
                               "has pool nodes (cancel it and try again after their release)"}}};
         return;
@@ -189,9 +189,10 @@ static void refuse_unjoined(const struct session *s, const struct tfe_msg *msg,
     const bool is_unknown =
         done->msg.type == MSG_REFUSED && done->msg.u.refused.code == REFUSAL_NO_SUCH_JOB;
     if (is_unknown && registry_find(s->all, msg_job(msg), &texts, &job) == 0) {
-        (void)snprintf(done->sentence, sizeof(done->sentence),
-                       "job \"%s\" is %s: no node has joined it yet", job.job,
-                       msg_job_state_name(job.state));
+        const bool is_over = msg_job_is_over(job.state);
+        (void)snprintf(done->sentence, sizeof(done->sentence), "job \"%s\" %s %s%s", job.job,
+                       is_over ? "has" : "is", is_over ? "ended" : msg_job_state_name(job.state),
+                       is_over ? "" : ": no node has joined it yet");
         done->msg.u.refused.code = REFUSAL_CONFLICT;
     }
 }

@@ -7,6 +7,9 @@
 #include "common/base/limits.h"
 #include "common/channel/channel.h"
 #include "common/cli/log.h"
+#include "server/events/agent_reports.h"
+#include "server/events/log_relay.h"
+#include "server/events/series.h"
 #include "server/session.h"
 
 /* Log lines about peers: one per peer and minute, for at most PEERS_LOGGED peers. */
@@ -138,6 +141,13 @@ void sessions_forgotten(struct sessions *all, uint32_t session)
         s->known = false;
         session_release(s);
     }
+}
+
+void sessions_forget_job(struct sessions *all, const char *job)
+{
+    series_forget(all->series, job);
+    reports_forget(all->reports, job);
+    log_relay_forget(all->logs, job);
 }
 
 /* --- all sessions --- */

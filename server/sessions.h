@@ -91,6 +91,10 @@ void sessions_close(struct sessions *all, uint32_t session);
 /* Acknowledges ops->closed: the caller no longer uses the session number. */
 void sessions_forgotten(struct sessions *all, uint32_t session);
 
+/* Drops what agents reported about a job that is forgotten: a later job of its name starts without
+ * metrics, progress and output. */
+void sessions_forget_job(struct sessions *all, const char *job);
+
 /* Flushes and closes all sessions; on_empty is called from the loop when the last one is freed, or
  * at once if there is none. Accepts no new connections and calls no ops from here on. */
 void sessions_stop(struct sessions *all, void (*on_empty)(void *ctx), void *ctx);

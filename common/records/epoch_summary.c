@@ -143,6 +143,10 @@ void epochs_compute(struct record_list *ledger, struct tfe_wall now)
                 failed && r->ended >= 0, has_steps);
         if (!next && job && job->run == r->row.run && r->began > 0 && job->saved.ms >= r->began) {
             r->saved = job->saved.ms;
+            if (!r->row.over && job->has_saved) { /* the ledger has it once the epoch has ended */
+                r->row.has_saved = true;
+                r->row.saved_step = job->saved_step;
+            }
         }
         before = r;
     }

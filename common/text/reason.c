@@ -36,12 +36,10 @@ static void reason_format(char ret[sizeof((struct tfe_reason *)0)->text], const 
                           va_list args)
 {
     const size_t cap = sizeof((struct tfe_reason *)0)->text;
-    const int n = vsnprintf(ret, cap, format, args);
-    if (n < 0) {
+    if (vsnprintf(ret, cap, format, args) < 0) {
         ret[0] = '\0';
-    } else if ((size_t)n >= cap) {
-        ret[utf8_cut(ret, cap - 1)] = '\0';
     }
+    utf8_mark_cuts(ret, cap);
 }
 
 void reason_set(struct tfe_reason *reason, const char *format, ...)

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/text/utf8.h"
+
 void text_init(struct text *text, char *p, size_t cap)
 {
     *text = (struct text){.p = p, .n = 0, .cap = cap};
@@ -38,7 +40,8 @@ void text_addf(struct text *text, const char *format, ...)
     const int n = vsnprintf(text->p + text->n, space, format, args);
     va_end(args);
     if (n > 0) {
-        text->n += (size_t)n < space ? (size_t)n : space - 1;
+        utf8_mark_cuts(text->p + text->n, space);
+        text->n += strlen(text->p + text->n);
     }
 }
 
@@ -48,6 +51,7 @@ void text_setf(char *p, size_t cap, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(p, cap, format, args);
     va_end(args);
+    utf8_mark_cuts(p, cap);
 }
 
 void text_add_wall(struct text *text, struct tfe_wall wall)

@@ -74,3 +74,27 @@ size_t utf8_cut(const char *text, size_t n)
     }
     return n;
 }
+
+void utf8_mark_cuts(char *text, size_t cap)
+{
+    static const char mark[] = "\xe2\x80\xa6";
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n;) {
+        size_t step = utf8_length(text + i, n - i);
+        if (step == 0) {
+            const unsigned char lead = (unsigned char)text[i];
+            for (step = 1; is_tail((unsigned char)text[i + step]);) {
+                step++;
+            }
+            const size_t want = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 0;
+            if (want > step) {
+                const size_t put = n - step + strlen(mark) < cap ? strlen(mark) : 0;
+                memmove(text + i + put, text + i + step, n - i - step + 1);
+                memcpy(text + i, mark, put);
+                n = n - step + put;
+                step = put;
+            }
+        }
+        i += step;
+    }
+}

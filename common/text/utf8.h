@@ -23,4 +23,8 @@ size_t utf8_repair(const char *text, size_t n, char *ret);
  * Malformed sequences are ignored. */
 size_t utf8_cut(const char *text, size_t n);
 
+/* Replaces each sequence that a precision of printf or the end of the buffer has cut by "…", or
+ * removes it if cap, the size of the buffer, is too small. Other malformed bytes stay. */
+void utf8_mark_cuts(char *text, size_t cap);
+
 #endif

@@ -93,7 +93,7 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct job_spec *spec,
     job->state = JOB_WAITING;
     job->phase.waiting_since = r->now;
     job->phase.serve_until = TFE_MONO_NEVER;
-    job_update_visible_state(job, r->wall);
+    job_update_visible_state(r, job, r->wall);
     plan_begin_run(job);
     ledger_begin_run(job);
     verdict_begin_run(job, (struct budget){.used = 0});

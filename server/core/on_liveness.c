@@ -111,8 +111,10 @@ int on_notice(struct rdzv *r, struct node *node, const struct msg_notice *notice
         notice_withdraw(r, node);
         return 0;
     }
-    /* A release is no notice: the pool reports it itself. */
-    if (node->notice.kind != notice->kind && notice->released_for == 0) {
+    /* A release by the pool and the end of a job are reported as such: neither means that a machine
+     * goes away. */
+    if (node->notice.kind != notice->kind && notice->released_for == 0 &&
+        !node->job->persist.is_over) {
         send_trace(r, TRACE_NODE_NOTICED, node->job, node, has_deadline ? notice->deadline_ms : 0,
                    msg_notice_name(notice->kind))
             ->uncertain = notice->uncertain;

@@ -426,7 +426,7 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
     } else {
         adopt(r, job, record, fenced);
     }
-    job_update_visible_state(job, record->over ? record->ended : (struct tfe_wall){0});
+    job_update_visible_state(r, job, record->over ? record->ended : (struct tfe_wall){0});
     job_insert(r, job);
     r->deadline = wheel_next(&r->wheel);
     return 0;

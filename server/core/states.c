@@ -96,11 +96,15 @@ const char *job_state_name(enum job_state state)
 }
 
 /* Returns the state shown to users: STARTING or RESTARTING, depending on whether an epoch of the
- * run has started before. A job that is being rebuilt counts as running. */
-static enum tfe_job_state visible_state_of(const struct job *job)
+ * run has started before. A job that is being rebuilt counts as running, and so does a job whose
+ * failure is final unless a lost node explains it: it may never restart. */
+static enum tfe_job_state visible_state_of(const struct rdzv *r, const struct job *job)
 {
     const bool is_first = job->run.is_new || (job->epoch.is_first && !job->epoch.is_open);
-    const enum tfe_job_state on_the_way = is_first ? STATE_STARTING : STATE_RESTARTING;
+    enum tfe_job_state on_the_way = is_first ? STATE_STARTING : STATE_RESTARTING;
+    if (!is_first && verdict_is_pending(r, job)) {
+        on_the_way = STATE_RUNNING;
+    }
     switch (job->state) {
     case JOB_WAITING:
         return layout_is_enough(job) ? on_the_way : STATE_WAITING;
@@ -606,9 +610,9 @@ static bool settle_running(struct rdzv *r, struct job *job)
     return wait_until(r, job, tfe_mono_min(when, job->epoch.leader_until));
 }
 
-void job_update_visible_state(struct job *job, struct tfe_wall now)
+void job_update_visible_state(const struct rdzv *r, struct job *job, struct tfe_wall now)
 {
-    const enum tfe_job_state visible_state = visible_state_of(job);
+    const enum tfe_job_state visible_state = visible_state_of(r, job);
     if (job->phase.visible_state != visible_state) {
         job->phase.visible_state = visible_state;
         job->phase.visible_since = now;
@@ -633,5 +637,5 @@ void job_settle(struct rdzv *r, struct job *job)
         }
         should_continue = job_states[job->state].settle(r, job);
     }
-    job_update_visible_state(job, r->wall);
+    job_update_visible_state(r, job, job_is_over(job) ? job->run.ended : r->wall);
 }

@@ -40,7 +40,7 @@ static inline enum job_state job_state_of(enum tfe_result result)
 /* Returns the name of the state, such as "waiting": a static string. */
 const char *job_state_name(enum job_state state);
 /* Updates the state shown to users. If it does not change, its start time stays. */
-void job_update_visible_state(struct job *job, struct tfe_wall now);
+void job_update_visible_state(const struct rdzv *r, struct job *job, struct tfe_wall now);
 /* Moves the job from state to state as far as what is known allows, and sets its timer. */
 void job_settle(struct rdzv *r, struct job *job);
 /* Sends STOP to a node that has reconnected and still runs that epoch. During the switch that ends

@@ -9,7 +9,8 @@
 /* Columns: name in the log and of the event, level, log keys of the number and of the text (NULL if
  * not logged), and the event's sentence (NULL if there is no event, or if event_text.c composes
  * it). In a sentence, %N is the node, %T the text, %V the verdict that the text names, %n the
- * number, %d the number as a duration, %E the epoch, and %w the remaining workers. */
+ * number, %m that number of nodes, %d the number as a duration, %E the epoch, and %w the remaining
+ * workers. */
 #define RDZV_TRACES(X)                                                                             \
     X(JOB_STATE, "job_state", DEBUG, NULL, "state", NULL) /* number: run that begins */            \
     X(NODE_JOINED, "node_joined", INFO, NULL, "name", "%N has joined")                             \
@@ -41,9 +42,8 @@
     X(NODE_REFUSED, "node_refused", WARN, NULL, "reason", "%N was refused: %T")                    \
     X(LISTENING, "node_listening", DEBUG, "ms", NULL, NULL) /* ms since START; 0 if unknown */     \
     X(SWITCH, "switch", INFO, NULL, "cause", "epoch %E ends (%T)") /* cause of the next epoch */   \
-    X(EPOCH, "epoch", INFO, "members", "cause", "epoch %E begins with %n nodes (%T)")              \
-    X(REBUILT, "rebuilt", WARN, "members", NULL,                                                   \
-      "epoch %E was rebuilt from the reports of %n nodes")                                         \
+    X(EPOCH, "epoch", INFO, "members", "cause", "epoch %E begins with %m (%T)")                    \
+    X(REBUILT, "rebuilt", WARN, "members", NULL, "epoch %E was rebuilt from the reports of %m")    \
     X(WAIT_FENCE, "wait_fence", WARN, "ms", NULL,                                                  \
       "the next epoch waits up to %d for the fence of a lost node's trainers")                     \
     X(MASS_LOSS, "mass_loss", ERROR, "held_ms", "reason",                                          \

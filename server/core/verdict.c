@@ -437,21 +437,23 @@ void verdict_excuse(struct rdzv *r, const struct node *node)
     send_trace(r, TRACE_RESTARTS, job, NULL, b->used, "a lost node explains it")->epoch = b->epoch;
 }
 
+bool verdict_is_pending(const struct rdzv *r, const struct job *job)
+{
+    const struct budget *b = &job->budget;
+    return b->failed_epochs < VERDICT_FAILED_EPOCHS_MAX && !first_start_has_failed(job) &&
+           b->used > job->spec.max_restarts && b->is_open && tfe_mono_before(r->now, b->verdict_at);
+}
+
 bool verdict_is_final(const struct rdzv *r, const struct job *job, struct tfe_mono *ret_wait)
 {
     const struct budget *b = &job->budget;
     *ret_wait = b->not_before;
-    if (b->failed_epochs >= VERDICT_FAILED_EPOCHS_MAX || first_start_has_failed(job)) {
-        return true;
-    }
-    if (b->used <= job->spec.max_restarts) {
-        return false;
-    }
-    if (b->is_open && tfe_mono_before(r->now, b->verdict_at)) {
+    if (verdict_is_pending(r, job)) {
         *ret_wait = b->verdict_at;
         return false;
     }
-    return true;
+    return b->failed_epochs >= VERDICT_FAILED_EPOCHS_MAX || first_start_has_failed(job) ||
+           b->used > job->spec.max_restarts;
 }
 
 void verdict_begin_epoch(struct job *job)

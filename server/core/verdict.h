@@ -116,6 +116,9 @@ void verdict_apply_hang(struct rdzv *r, struct job *job);
  * a member. */
 void verdict_excuse(struct rdzv *r, const struct node *node);
 
+/* Returns true if the failure that ended the epoch ends the job too, unless a node is lost that
+ * explains it; for that the core waits a lease. */
+bool verdict_is_pending(const struct rdzv *r, const struct job *job);
 /* Returns true if the job has failed by what is known. If not, sets *ret_wait to when the next
  * epoch may start (in the past: now). */
 bool verdict_is_final(const struct rdzv *r, const struct job *job, struct tfe_mono *ret_wait);

@@ -167,14 +167,17 @@ void rdzv_view_reason(const struct rdzv *r, struct msg_status_job *row, char buf
     if (!job || job->state == JOB_SUCCEEDED) {
         return;
     }
-    if (job_is_over(job)) {
+    if (job->state == JOB_CANCELLED) {
+        text_setf(buf, MSG_SENTENCE_MAX, "%s", RDZV_CANCELLED);
+    } else if (job_is_over(job)) {
         reason_of_end(job, buf);
     } else if (job->failure.is_fault &&
                (job->state != JOB_RUNNING || !verdict_has_progressed(r, job))) {
         failure_describe(job, buf);
         const bool is_final = verdict_is_final(r, job, &until);
         const int64_t ms = tfe_mono_sub(until, r->now);
-        if (job->state != JOB_RUNNING && !is_final && !is_past(r, until) && ms > 0) {
+        if (job->state != JOB_RUNNING && !is_final && !verdict_is_pending(r, job) &&
+            !is_past(r, until) && ms > 0) {
             row->retry_ms = ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)ms;
         }
     }
@@ -369,8 +372,7 @@ static bool for_restart(const struct rdzv *r, const struct job *job, struct text
         return false;
     }
     *ret_ms = ms_of(tfe_mono_sub(until, r->now));
-    /* A charge above the budget stands until the verdict fails the job or takes the charge back. */
-    if (job->budget.used > job->spec.max_restarts) {
+    if (verdict_is_pending(r, job)) {
         text_add(text, "waiting to determine whether a lost node explains the last failure");
     } else {
         text_addf(text, "waiting for the pause before restart %u of %u", job->budget.used,

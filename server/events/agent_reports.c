@@ -68,7 +68,7 @@ struct reports {
     const struct rdzv *core;
     struct events *events;
     struct series *series;
-    struct job_report_tree jobs; /* jobs that have at least one session with a report */
+    struct job_report_tree jobs; /* jobs with a report of a session, or with known progress */
 };
 
 static int compare(const struct job_report *a, const struct job_report *b)
@@ -91,20 +91,34 @@ int reports_new(const struct rdzv *core, struct events *events, struct series *s
     return 0;
 }
 
+static void drop_job(struct reports *all, struct job_report *job)
+{
+    RB_REMOVE(job_report_tree, &all->jobs, job);
+    free(job);
+}
+
 void reports_free(struct reports *all)
 {
+    while (all && !RB_EMPTY(&all->jobs)) {
+        drop_job(all, RB_ROOT(&all->jobs));
+    }
     free(all);
 }
 
 /* --- lookup ----------------------------------------------------------------------------------- */
 
-static struct job_report *job_of(struct reports *all, const char *name)
+static struct job_report *find(const struct reports *all, const char *name)
 {
     struct job_report key;
-    (void)id_set(&key.job, name); /* job names of the core are valid ids */
-    struct job_report *job = RB_FIND(job_report_tree, &all->jobs, &key);
+    struct job_report_tree *tree = (struct job_report_tree *)(uintptr_t)&all->jobs;
+    return id_set(&key.job, name) == 0 ? RB_FIND(job_report_tree, tree, &key) : NULL;
+}
+
+static struct job_report *job_of(struct reports *all, const char *name)
+{
+    struct job_report *job = find(all, name);
     if (!job && (job = calloc(1, sizeof(*job))) != NULL) {
-        job->job = key.job;
+        (void)id_set(&job->job, name); /* job names of the core are valid ids */
         LIST_INIT(&job->nodes);
         RB_INSERT(job_report_tree, &all->jobs, job);
     }
@@ -137,12 +151,23 @@ void reports_drop(struct reports *all, struct report **at)
     struct job_report *job = r->job;
     LIST_REMOVE(r, link);
     job->slowest = job->slowest == r ? NULL : job->slowest;
-    if (--job->n_nodes == 0) {
-        RB_REMOVE(job_report_tree, &all->jobs, job);
-        free(job);
+    /* The progress of a job that is suspended or over stays until the job is forgotten. */
+    if (--job->n_nodes == 0 && !job->throughput.has_step && job->saved_at.ms == 0) {
+        drop_job(all, job);
     }
     free(r->machine_info);
     free(r);
+}
+
+void reports_forget(struct reports *all, const char *name)
+{
+    struct job_report *job = find(all, name);
+    if (job && job->n_nodes == 0) {
+        drop_job(all, job);
+    } else if (job) {
+        job->run =
+            0; /* a node of a closing session is left: a later job of this name starts anew */
+    }
 }
 
 /* Resets what belongs to the previous epoch or run. */
@@ -153,6 +178,7 @@ static void enter(struct job_report *job, const struct rdzv_node *place)
     }
     if (job->run != place->run) {
         job->total = job->samples = 0;
+        job->throughput.has_step = false;
         job->has_saved = false;
         job->saved_at.ms = 0;
     }
@@ -469,10 +495,7 @@ void reports_handle(struct reports *all, uint32_t session, struct report **at,
 
 void reports_show_job(const struct reports *all, struct msg_status_job *row)
 {
-    struct job_report key;
-    struct job_report_tree *tree = (struct job_report_tree *)(uintptr_t)&all->jobs;
-    const struct job_report *job =
-        id_set(&key.job, row->job) == 0 ? RB_FIND(job_report_tree, tree, &key) : NULL;
+    const struct job_report *job = find(all, row->job);
     if (!job || job->run != row->run) {
         return;
     }

@@ -33,6 +33,10 @@ void reports_handle(struct reports *all, uint32_t session, struct report **at,
 /* Drops the reports of a session that ends; sets *at to NULL. */
 void reports_drop(struct reports *all, struct report **at);
 
+/* Forgets the progress of a job. Without it, the last known progress of a job that is suspended or
+ * over stays. */
+void reports_forget(struct reports *all, const char *job);
+
 /* Adds reported values to a job's row of STATUS. Texts are borrowed until the loop's next
  * iteration. */
 void reports_show_job(const struct reports *all, struct msg_status_job *row);

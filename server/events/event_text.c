@@ -108,6 +108,10 @@ static void add_value(struct text *text, char directive, const struct events *e,
     case 'n':
         text_addf(text, "%llu", (unsigned long long)trace->number);
         break;
+    case 'm':
+        text_addf(text, "%llu %s", (unsigned long long)trace->number,
+                  trace->number == 1 ? "node" : "nodes");
+        break;
     case 'd':
         text_add(text, text_table_duration((int64_t)trace->number, duration));
         break;

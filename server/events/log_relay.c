@@ -603,6 +603,11 @@ int log_relay_new(struct sessions *all, struct log_relay **ret)
     return 0;
 }
 
+void log_relay_forget(struct log_relay *r, const char *job)
+{
+    log_tails_forget(&r->tails, job);
+}
+
 void log_relay_free(struct log_relay *r)
 {
     if (r) {

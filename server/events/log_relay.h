@@ -24,6 +24,9 @@ struct sessions;
 /* Makes a relay. all must outlive it. Returns 0 or TFE_ENOMEM. */
 int log_relay_new(struct sessions *all, struct log_relay **ret) TFE_MUST_CHECK;
 
+/* Frees what is stored of the output of a job that is forgotten. */
+void log_relay_forget(struct log_relay *r, const char *job);
+
 /* Frees the relay. Precondition: all record sources were freed. NULL is allowed. */
 void log_relay_free(struct log_relay *r);
 

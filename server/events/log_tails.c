@@ -58,6 +58,19 @@ void log_tails_add(struct log_tails *tails, struct log_tail *tail)
     }
 }
 
+void log_tails_forget(struct log_tails *tails, const char *job)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < tails->n; i++) {
+        if (strcmp(tails->v[i]->job.text, job) == 0) {
+            drop(tails->v[i]);
+        } else {
+            tails->v[n++] = tails->v[i];
+        }
+    }
+    tails->n = n;
+}
+
 const struct log_tail *log_tails_get(const struct log_tails *tails, unsigned i)
 {
     return i < tails->n ? tails->v[i] : NULL;

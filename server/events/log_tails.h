@@ -29,6 +29,9 @@ struct log_tails {
 /* Adds a tail. Takes ownership of tail and its text, both from the heap. */
 void log_tails_add(struct log_tails *tails, struct log_tail *tail);
 
+/* Removes the tails of a job. */
+void log_tails_forget(struct log_tails *tails, const char *job);
+
 /* Returns the i-th tail, oldest first, or NULL if there are fewer. */
 const struct log_tail *log_tails_get(const struct log_tails *tails, unsigned i);
 

@@ -48,7 +48,6 @@ struct job_series {
 RB_HEAD(job_series_tree, job_series);
 
 struct series {
-    const struct rdzv *core;
     struct job_series_tree jobs;
     uint32_t n_jobs;
     struct admission *admission; /* series with points, by owner */
@@ -79,7 +78,7 @@ static void drop_entries(struct series *s, struct job_series *of)
     of->n = 0;
 }
 
-static void forget(struct series *s, struct job_series *of)
+static void drop(struct series *s, struct job_series *of)
 {
     RB_REMOVE(job_series_tree, &s->jobs, of);
     s->n_jobs--;
@@ -88,19 +87,7 @@ static void forget(struct series *s, struct job_series *of)
     free(of);
 }
 
-/* Forgets the jobs that the core no longer knows. */
-static void tidy(struct series *s)
-{
-    struct msg_status_job status;
-    for (struct job_series *of = RB_MIN(job_series_tree, &s->jobs), *next; of; of = next) {
-        next = RB_NEXT(job_series_tree, &s->jobs, of);
-        if (rdzv_find_job(s->core, of->job.text, &status) != 0) {
-            forget(s, of);
-        }
-    }
-}
-
-int series_new(const struct rdzv *core, struct series **ret)
+int series_new(struct series **ret)
 {
     struct series *s = calloc(1, sizeof(*s));
     if (!s) {
@@ -108,7 +95,6 @@ int series_new(const struct rdzv *core, struct series **ret)
     }
     const struct admission_config config = {.capacity = SERIES_ALL_MAX,
                                             .quota_max = SERIES_ALL_MAX};
-    s->core = core;
     RB_INIT(&s->jobs);
     if (admission_new(&config, &s->admission) != 0) {
         free(s);
@@ -130,7 +116,7 @@ void series_free(struct series *s)
         return;
     }
     while (!RB_EMPTY(&s->jobs)) {
-        forget(s, RB_ROOT(&s->jobs));
+        drop(s, RB_ROOT(&s->jobs));
     }
     admission_free(s->admission);
     free(s);
@@ -154,14 +140,19 @@ static void set_owner(const struct series *s, struct job_series *of)
     }
 }
 
+void series_forget(struct series *s, const char *job)
+{
+    struct job_series *of = find(s, job);
+    if (of) {
+        drop(s, of);
+    }
+}
+
 /* Returns the job's series, created if necessary, or NULL if the run is an earlier one, or memory
  * is out. */
 static struct job_series *find_or_make(struct series *s, const char *job, uint32_t run)
 {
     struct job_series *of = find(s, job);
-    if (!of && s->n_jobs == SERIES_JOBS_MAX) {
-        tidy(s);
-    }
     if (!of && s->n_jobs < SERIES_JOBS_MAX && (of = calloc(1, sizeof(*of))) != NULL) {
         (void)id_set(&of->job, job);
         of->run = run;

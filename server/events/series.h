@@ -20,8 +20,8 @@ struct series;
  * fourth, and so on. */
 #define SERIES_POINTS_MAX 512u
 
-/* Makes an empty store of series. core must outlive it. Returns 0 or TFE_ENOMEM. */
-int series_new(const struct rdzv *core, struct series **ret) TFE_MUST_CHECK;
+/* Makes an empty store of series. Returns 0 or TFE_ENOMEM. */
+int series_new(struct series **ret) TFE_MUST_CHECK;
 /* Frees all series. NULL is allowed. */
 void series_free(struct series *s);
 
@@ -31,6 +31,9 @@ void series_set_owner_fn(struct series *s, events_owner_fn *owner_of, const void
 /* Adds a point; sets its ord and time. A later run of the job replaces an earlier one. Returns
  * false if there are too many names, the run is an earlier one, or memory is out. */
 bool series_add(struct series *s, const struct msg_series_row *point);
+
+/* Frees the series of a job that is forgotten. */
+void series_forget(struct series *s, const char *job);
 
 /* Returns in *ret the newest point of the first series after name `after` (NULL for the first) in
  * the job's newest run, or false if there is none. Texts are borrowed until the next series_add. */

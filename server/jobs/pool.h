@@ -104,6 +104,16 @@ const char *pool_next_job(const struct pool *p, const char *after);
  * pool. */
 bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct pool_texts *texts,
                    struct msg_status_job *row);
+/* Reason of a job that has failed because it had no restarts left. */
+#define CONDITION_USED_UP "BackoffLimitExceeded"
+/* Size of the buffer for the name of a condition: "Created" or the capitalised state. */
+#define CONDITION_NAME_MAX 16
+const char *pool_condition_name(unsigned condition, char room[CONDITION_NAME_MAX]);
+/* The usual reason and sentence of a state's condition. */
+struct condition_text {
+    const char *reason, *says;
+};
+struct condition_text condition_text(enum tfe_job_state state);
 /* Shows the condition with index *at of a submitted job, or the next one that has been set, and
  * advances *at. Returns false after the last one. buf is the buffer for the name. */
 bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, char buf[16],

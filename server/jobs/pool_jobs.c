@@ -25,6 +25,22 @@ const char *pool_condition_name(unsigned condition, char buf[CONDITION_NAME_MAX]
     return buf;
 }
 
+struct condition_text condition_text(enum tfe_job_state state)
+{
+    static const struct condition_text texts[] = {
+        [STATE_WAITING] = {"WaitsForNodes", "it waits for nodes"},
+        [STATE_STARTING] = {"JobStarting", "its first epoch is about to begin"},
+        [STATE_RUNNING] = {"JobRunning", "an epoch is running"},
+        [STATE_RESTARTING] = {"JobRestarting", "another epoch is about to begin"},
+        [STATE_SUSPENDED] = {"JobSuspended", "it has no nodes until it is resumed"},
+        [STATE_SUCCEEDED] = {"JobSucceeded", "the job has succeeded"},
+        [STATE_FAILED] = {"JobFailed", ""},
+        [STATE_CANCELLED] = {"JobCancelled", RDZV_CANCELLED},
+        [STATE_SET_ASIDE] = {"JobSetAside", ""},
+    };
+    return texts[state];
+}
+
 struct pool_job *pool_job_find(const struct pool *p, const char *name)
 {
     struct pool_job *job;
@@ -215,7 +231,7 @@ void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const 
     const struct tfe_wall now = clock_wall();
     struct pool_condition *c = &job->conditions[what];
     char line[sizeof(c->message)];
-    (void)snprintf(line, sizeof(line), "%s", message);
+    text_setf(line, sizeof(line), "%s", message);
     for (char *at = line; *at != '\0'; at++) {
         *at = *at == '\n' ? ' ' : *at; /* the text must stay on one line */
     }
@@ -233,6 +249,12 @@ void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const 
     (void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
     memcpy(c->message, line, sizeof(line));
     pool_job_touch(job);
+}
+
+void pool_job_is_usual(struct pool_job *job, enum tfe_job_state state)
+{
+    const struct condition_text text = condition_text(state);
+    pool_job_is(job, state, text.reason, text.says);
 }
 
 bool pool_job_has_roles(const struct pool_job *job)
@@ -395,8 +417,8 @@ const char *pool_job_waits(struct pool_job *job, char buf[MSG_SENTENCE_MAX])
     case PLACEMENT_JOB_PLACED:
         error = pool_files_error(job, &node);
         if (error) {
-            (void)snprintf(buf, MSG_SENTENCE_MAX, "waiting for its files on %.64s: %.700s", node,
-                           error);
+            text_setf(buf, MSG_SENTENCE_MAX, "waiting for its files on %.64s: %.700s", node,
+                      error);
             return buf;
         }
         rdzv_view_waits(job->pool->config.core, &row, buf);

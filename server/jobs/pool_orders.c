@@ -94,7 +94,7 @@ static void begin(struct pool *p, struct pool_order *order, const struct princip
         memcpy(job->submitter, by->origin, sizeof(job->submitter));
     }
     pool_job_is(job, CONDITION_CREATED, "JobCreated", "it was submitted");
-    events_report(p->config.events, &row, "the job %s: %u to %u nodes, priority %u", event,
+    events_report(p->config.events, &row, "the job %s: nodes %u:%u, priority %u", event,
                   (unsigned)job->needs.min_nodes, (unsigned)job->needs.max_nodes,
                   (unsigned)job->needs.priority);
     wait_for(order, job);
@@ -315,11 +315,11 @@ static void cancel(struct pool *p, struct pool_order *order, const struct princi
         }
         wait_for(order, job);
     } else if (!pool_job_in_core(job, &row)) {
-        events_report(p->config.events, &event, "the job was cancelled before it ran");
-        pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
+        events_report(p->config.events, &event, "the job was cancelled by an operator");
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", RDZV_CANCELLED);
         wait_for(order, job);
     } else if (order_core(p, order, by, &msg)) {
-        pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", RDZV_CANCELLED);
         wait_for(order, job);
     }
 }

@@ -280,7 +280,7 @@ static void end_as_failed(struct pool *p, struct pool_job *job, bool is_used_up)
     char reason[MSG_SENTENCE_MAX];
     struct msg_status_job row = {.job = job->name.text};
     rdzv_view_reason(p->config.core, &row, reason);
-    pool_end(p, job, STATE_FAILED, is_used_up ? "BackoffLimitExceeded" : "JobFailed", reason);
+    pool_end(p, job, STATE_FAILED, is_used_up ? CONDITION_USED_UP : "JobFailed", reason);
 }
 
 /* Ends the job's run in the core. */
@@ -307,23 +307,22 @@ void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const c
  */
 static void set_waiting(struct pool_job *job, const struct placement_view *view)
 {
-    char message[sizeof(job->conditions[0].message)] = "it waits for nodes";
-    const char *reason = "WaitsForNodes";
-    if (view && view->quota) {
-        const bool is_above = view->quota_lacks == 0;
-        reason = is_above ? "AboveQuota" : "WaitsForQuota";
-        (void)snprintf(message, sizeof(message),
-                       is_above
-                           ? "its minimum exceeds the quota of jobs %s"
-                           : "it waits for nodes of the quota of jobs %s, which other jobs use",
-                       view->quota);
+    char message[sizeof(job->conditions[0].message)];
+    if (!view || !view->quota) {
+        pool_job_is_usual(job, STATE_WAITING);
+        return;
     }
-    pool_job_is(job, STATE_WAITING, reason, message);
+    const bool is_above = view->quota_lacks == 0;
+    (void)snprintf(message, sizeof(message),
+                   is_above ? "its minimum exceeds the quota of jobs %s"
+                            : "it waits for nodes of the quota of jobs %s, which other jobs use",
+                   view->quota);
+    pool_job_is(job, STATE_WAITING, is_above ? "AboveQuota" : "WaitsForQuota", message);
 }
 
 static void set_running(struct pool_job *job)
 {
-    pool_job_is(job, STATE_RUNNING, "JobRunning", "an epoch is running");
+    pool_job_is_usual(job, STATE_RUNNING);
     job->failures = 0;
     job->start_error[0] = '\0';
     if (job->started.ms == 0) {
@@ -342,11 +341,7 @@ static void set_not_running(struct pool *p, struct pool_job *job, const struct m
     struct placement_view view;
     const bool is_known = pool_job_view(job, &view);
     if ((row && row->state != STATE_WAITING) || (is_known && view.state == PLACEMENT_JOB_PLACED)) {
-        if (job->started.ms == 0) {
-            pool_job_is(job, STATE_STARTING, "JobStarting", "its first epoch is about to begin");
-        } else {
-            pool_job_is(job, STATE_RESTARTING, "JobRestarting", "another epoch is about to begin");
-        }
+        pool_job_is_usual(job, job->started.ms == 0 ? STATE_STARTING : STATE_RESTARTING);
         return;
     }
     set_waiting(job, is_known ? &view : NULL);
@@ -378,9 +373,9 @@ void pool_refresh(struct pool *p, struct pool_job *job)
     } else if (is_there && row.state == STATE_FAILED) {
         end_as_failed(p, job, run.is_used_up);
     } else if (is_there && row.state == STATE_CANCELLED) {
-        pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", RDZV_CANCELLED);
     } else if (job->needs.suspend) {
-        pool_job_is(job, STATE_SUSPENDED, "JobSuspended", "it has no nodes until it is resumed");
+        pool_job_is_usual(job, STATE_SUSPENDED);
     } else if (is_there && row.state == STATE_RUNNING) {
         set_running(job);
     } else {
@@ -392,7 +387,7 @@ void pool_refresh(struct pool *p, struct pool_job *job)
 void pool_trace(struct pool *p, const struct rdzv_trace *trace)
 {
     if (trace->job && (trace->kind == TRACE_JOB_STATE || trace->kind == TRACE_JOB_FINISHED ||
-                       trace->kind == TRACE_LINGERS)) {
+                       trace->kind == TRACE_LINGERS || trace->kind == TRACE_RESTARTS)) {
         struct pool_job *job = pool_job_find(p, trace->job);
         if (job) {
             job->is_stale = true; /* do not query or step the core inside a trace callback */

@@ -192,8 +192,6 @@ RB_PROTOTYPE(pool_tree, pool_node, by_id, pool_node_compare)
 
 /* --- pool_placement.c --- */
 
-#define POOL_CANCELLED "it was cancelled by an operator"
-
 /* Passes the event to the scheduler and carries out its decisions. Returns the result of
  * placement_step(). */
 int pool_step(struct pool *p, struct placement_event event);
@@ -270,10 +268,6 @@ void pool_wake(struct pool *p, struct tfe_mono when);
 
 /* --- pool_jobs.c --- */
 
-/* Size of the buffer for the name of a condition: "Created" or the capitalised state. */
-#define CONDITION_NAME_MAX 16
-const char *pool_condition_name(unsigned condition, char buf[CONDITION_NAME_MAX]);
-
 struct pool_job *pool_job_find(const struct pool *p, const char *name);
 /* Creates a job, or begins the next run of a finished one. Returns 0, TFE_ENOMEM or TFE_EFULL. */
 int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret) TFE_MUST_CHECK;
@@ -290,6 +284,8 @@ int pool_job_labels(const struct pool_job *job, struct pool_label ret[MSG_POOL_L
                     size_t *ret_n) TFE_MUST_CHECK;
 /* Sets this condition, a state or CONDITION_CREATED, and clears all others except Created. */
 void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const char *message);
+/* The same with the usual reason and sentence of the state. */
+void pool_job_is_usual(struct pool_job *job, enum tfe_job_state state);
 /* The state whose condition holds; WAITING for a job that was only created. */
 enum tfe_job_state pool_job_state(const struct pool_job *job);
 /* True if no condition but Created has ever held since the job was submitted. */

@@ -61,6 +61,30 @@ static bool find_node(const struct rdzv *core, const struct principal *by, const
     return true;
 }
 
+/* Refuses an order that the job's state does not permit. */
+static void refuse_state(const struct rdzv *core, enum rdzv_event_type type,
+                         struct operator_response *ret)
+{
+    const char *job = ret->job.text;
+    struct msg_status_job row;
+    const size_t cap = sizeof(ret->sentence);
+    if (type == RDZV_FORGET) {
+        (void)snprintf(ret->sentence, cap,
+                       "cannot forget job \"%s\": it or some of its trainers may still run (cancel "
+                       "it and try again after its fence)",
+                       job);
+    } else if (rdzv_find_job(core, job, &row) == 0 && msg_job_is_over(row.state)) {
+        (void)snprintf(ret->sentence, cap, "job \"%s\" has ended%s", job,
+                       type == RDZV_RESIZE ? ": its agents set the sizes of its next run" : "");
+    } else {
+        (void)snprintf(ret->sentence, cap,
+                       "job \"%s\" cannot grow now: it is not training, is at its maximum, has no "
+                       "ready spare, or is about to end",
+                       job);
+    }
+    refuse(ret, REFUSAL_CONFLICT);
+}
+
 void operator_execute(const struct rdzv *core, operator_step_fn step, void *ctx,
                       const struct principal *by, const struct tfe_msg *order,
                       struct operator_response *ret)
@@ -97,23 +121,8 @@ void operator_execute(const struct rdzv *core, operator_step_fn step, void *ctx,
         (void)snprintf(ret->sentence, sizeof(ret->sentence),
                        "there is no job \"%s\" on this server", ret->job.text);
         refuse(ret, REFUSAL_NO_SUCH_JOB);
-    } else if (rc == TFE_ESTATE && event.type == RDZV_GROW) {
-        (void)snprintf(ret->sentence, sizeof(ret->sentence),
-                       "job \"%s\" cannot grow now: it is not training, is at its maximum, has no "
-                       "ready spare, or is about to end",
-                       ret->job.text);
-        refuse(ret, REFUSAL_BAD_REQUEST);
-    } else if (rc == TFE_ESTATE && event.type == RDZV_FORGET) {
-        (void)snprintf(ret->sentence, sizeof(ret->sentence),
-                       "cannot forget job \"%s\": it or some of its trainers may still run (cancel "
-                       "it and try again after its fence)",
-                       ret->job.text);
-        refuse(ret, REFUSAL_BAD_REQUEST);
-    } else if (rc == TFE_ESTATE && event.type == RDZV_RESIZE) {
-        (void)snprintf(ret->sentence, sizeof(ret->sentence),
-                       "job \"%s\" has ended: its agents set the sizes of its next run",
-                       ret->job.text);
-        refuse(ret, REFUSAL_BAD_REQUEST);
+    } else if (rc == TFE_ESTATE) {
+        refuse_state(core, event.type, ret);
     } else if (rc == TFE_EAUTH && event.type == RDZV_RESIZE) {
         (void)snprintf(ret->sentence, sizeof(ret->sentence), "%s", rdzv_refusal(core));
         refuse(ret, REFUSAL_BAD_REQUEST);

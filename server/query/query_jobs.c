@@ -31,8 +31,7 @@ struct status_rows {
     unsigned condition;   /* index of the next condition */
     bool has_artifacts;   /* the condition of the artifacts was listed */
     struct tfe_id pooled; /* last pool node listed; "" before the first */
-    char condition_name[16];
-    char condition_reason[24];
+    char condition_name[CONDITION_NAME_MAX];
     char metric[MSG_METRIC_NAME_MAX + 1]; /* last metric listed; "" before the first */
     char sentence[TFE_ID_MAX + 64];
     char waits[MSG_SENTENCE_MAX]; /* what the listed node waits for */
@@ -140,17 +139,15 @@ static bool next_condition(struct status_rows *s, struct msg_condition_row *ret)
         return pool_show_condition(s->all->pool, s->job.text, &s->condition, s->condition_name,
                                    ret);
     }
-    (void)snprintf(s->condition_name, sizeof(s->condition_name), "%s",
-                   msg_job_state_name(job.state));
-    s->condition_name[0] = (char)(s->condition_name[0] - 'a' + 'A');
-    (void)snprintf(s->condition_reason, sizeof(s->condition_reason), "Job%s", s->condition_name);
-    *ret = (struct msg_condition_row){.name = s->condition_name,
+    const struct condition_text text = condition_text(job.state);
+    const bool is_used_up = rdzv_get_run(s->core, job.job).is_used_up;
+    *ret = (struct msg_condition_row){.name = pool_condition_name(job.state, s->condition_name),
                                       .status = true,
-                                      .reason = s->condition_reason,
+                                      .reason = is_used_up ? CONDITION_USED_UP : text.reason,
                                       .at = job.since,
                                       .message = job.reason  ? job.reason
-                                                 : job.waits ? job.waits
-                                                             : ""};
+                                              : job.waits ? job.waits
+                                                          : text.says};
     return s->condition++ == 0;
 }
 

@@ -92,6 +92,12 @@ bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct poo
     row->created = job->conditions[CONDITION_CREATED].at;
     row->lingers = job->lingers;
     row->waits = pool_job_waits(job, texts->waits);
+    if (row->state == STATE_WAITING || row->state == STATE_SUSPENDED) {
+        const int64_t ms = clock_wall().ms - is->at.ms;
+        row->waits_since_ms = ms < 0                     ? 0
+                              : ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS
+                                                         : (uint32_t)ms;
+    }
     row->ended.ms = job->is_over ? is->at.ms : 0;
     if (row->state == STATE_FAILED || row->state == STATE_CANCELLED) {
         row->reason = is->message;

@@ -41,7 +41,7 @@ def test_every_order_is_written_down_with_who_where_what_and_result(server, ctl,
         ("TOKEN_CREATE", 'admin for *, label "anna"', "done"), ("DRAIN", "nobody", "no_such_node"),
         ("EVICT", node_id("n"), "done"), ("UNBAN", node_id("n"), "done"), ("UNBAN", "nobody", "no_such_node"),
         ("CANCEL", "j", "done"), ("CANCEL", "k", "no_such_job"), ("FORGET", "k", "no_such_job"),
-        ("SCALE", "j to 1:2", "bad_request"), ("BACKUP", "copy", "done"),
+        ("SCALE", "j to 1:2", "conflict"), ("BACKUP", "copy", "done"),
         ("TOKEN_REVOKE", "nobody", "no_such_key"), ("TOKEN_ROTATE", "install", "done"),
         ("TOKEN_CREATE", 'agent for a-*, label "x"', "done")]
     assert {(r["key"], r["label"]) for r in rows[1:]} == {(Token(admin).key_id.hex(), "anna")}

@@ -107,3 +107,40 @@ def api_knows_a_waiting_job(web, ctl):
     assert job["conditions"][0]["condition"] == "Created" and job["pool"] == [] and job["nodes"] == []
     assert [row["job"] for row in web.get("/api/v1/jobs")["jobs"]] == ["train"]
     assert web.get("/api/v1/jobs/train/epochs")["epochs"] == []
+
+
+def test_a_job_that_reuses_a_forgotten_name_has_nothing_of_the_earlier_job(pool, ctl, tmp_path):  # noqa: F811
+    pool.start(1)
+    pool.wait_free(1)
+    script = tmp_path / "fails.py"
+    script.write_text("import time, tfe\ntfe.progress(7, total=9, metrics={'loss': 1.5})\ntime.sleep(1)\nraise KeyError('rate')\n")
+    pool.submit("train", "--workers=1", "--option=max-restarts=0", command=["python", str(script)])
+    failed = pool.wait_state("train", "failed")
+    assert failed["metrics"]["loss"] == 1.5 and failed["step"] == 7 and failed["total"] == 9  # known after its nodes have gone
+    assert "step 7 of 9" in run(ctl, "describe", "train")[1] and "KeyError" in run(ctl, "logs", "train")[1]
+    wait_until(lambda: run(ctl, "forget", "train")[0] == 0, what="its nodes' release")
+    pool.submit("train", "--workers=1", "--label=gpu=none")
+    again = pool.wait_state("train", "waiting")
+    assert again["metrics"] == {} and again["step"] is None and again["reason"] is None and again["waited_ms"] is not None
+    assert run(ctl, "logs", "train")[1] == ""
+
+
+def test_a_cancelled_job_is_told_as_such_and_not_as_a_preemption(pool, server, fleet, ctl):  # noqa: F811
+    pool.start(1)
+    pool.wait_free(1)
+    pool.submit("pooled", "--workers=1", command=["python", "-c", "import time; time.sleep(60)"])
+    hand = fleet.start("--job=hand", "--nnodes=1")
+    for job in ("pooled", "hand"):
+        pool.wait_state(job, "running")
+        assert run(ctl, "cancel", job)[0] == 0
+        over = pool.wait_state(job, "cancelled")
+        assert over["reason"] == "it was cancelled by an operator" and over["since_ms"] == over["ended_ms"]
+        condition, = [c for c in over["conditions"] if c["condition"] == "Cancelled"]
+        assert (condition["reason"], condition["says"]) == ("JobCancelled", over["reason"])
+        for verb in (["grow", job], ["scale", job, "1:2"]):
+            code, _, err = run(ctl, *verb)
+            assert code == 1 and f'job "{job}" has ended' in err, verb
+    assert hand.wait(20) == 1
+    wait_until(lambda: pool.job("pooled")["nodes_known"] == 0, what="its agent's end")
+    kinds = [e["kind"] for e in json.loads(run(ctl, "events", "--json", "pooled")[1])["events"]]
+    assert "job_finished" in kinds and "node_noticed" not in kinds

@@ -226,7 +226,7 @@ def test_a_job_that_is_over_is_forgotten_by_order_and_by_age(server, fleet, ctl,
     agent = fleet.start("--nnodes=1", "--job=old")
     fleet.wait_world(1)
     goes_on = ctl("forget", "old")
-    assert goes_on.returncode == 2 and "may still run" in goes_on.stderr
+    assert goes_on.returncode == 1 and "may still run" in goes_on.stderr
     fleet.order("exit 0")
     assert agent.wait() == 0
     assert ctl("epochs", "old").returncode == 0
@@ -273,7 +273,7 @@ def test_growth_that_would_throw_work_away_waits_for_an_order(server, fleet, ctl
     fleet.wait_world(2, above=first)
     assert s.events("epoch")[-1]["cause"] == "joined"
     again = ctl("grow", "default")
-    assert again.returncode == 2 and again.stderr.startswith("tfe-ctl: ")
+    assert again.returncode == 1 and again.stderr.startswith("tfe-ctl: ")
     fleet.order("exit 0")
     assert [a.wait(), b.wait()] == [0, 0]
 
@@ -314,7 +314,7 @@ def test_a_job_is_made_smaller_and_larger_while_it_runs(server, fleet, ctl, stat
     fleet.order("exit 0")
     assert [agent.wait() for agent in agents] == [0, 0, 0]
     over = ctl("scale", "default", "1:1")
-    assert over.returncode == 2 and "has ended" in over.stderr
+    assert over.returncode == 1 and "has ended" in over.stderr
 
 
 @pytest.mark.parametrize("line", [["j"], ["j", "2:1"], ["j", "0:1"], ["j", "x"], ["j", "1:2", "3"]])

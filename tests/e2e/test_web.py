@@ -181,7 +181,7 @@ def test_orders_take_an_admin_s_token_and_the_page_s_word(web, token):
         assert web.order("/api/v1/nodes/nobody/evict", {}).json["code"] == "no_such_node"
     with RawClient(s.port, s.token("agent")) as other:
         other.join("n2", job="k")
-        assert web.order("/api/v1/jobs/k/grow").code == 400  # the job cannot grow
+        assert web.order("/api/v1/jobs/k/grow").code == 409  # the job cannot grow
         assert web.order("/api/v1/jobs/k/scale", {"min": 3, "max": 2}).code == 400
         assert web.order("/api/v1/jobs/k/scale", {"min": 1, "max": 2}).code == 200
         assert web.get("/api/v1/jobs/k")["max"] == 2

@@ -26,7 +26,7 @@ static void start_parts(struct fixture *f)
     const struct rdzv *core = driver_core(f->driver);
     assert_int_equal(deny_list_new(&f->bans), 0);
     assert_int_equal(events_new(core, &f->events), 0);
-    assert_int_equal(series_new(core, &f->series), 0);
+    assert_int_equal(series_new(&f->series), 0);
     assert_int_equal(reports_new(core, f->events, f->series, &f->reports), 0);
     const struct pool_config pool = {.base = f->world.base,
                                      .core = core,

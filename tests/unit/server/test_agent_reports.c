@@ -31,7 +31,7 @@ static int begin(void **state)
     seen = 0;
     memset(at, 0, sizeof at);
     assert_int_equal(events_new(w->r, &events), 0);
-    assert_int_equal(series_new(w->r, &series), 0);
+    assert_int_equal(series_new(&series), 0);
     return reports_new(w->r, events, series, &all);
 }
 
@@ -293,4 +293,28 @@ TEST_IN(slow, straggler_is_named_while_connected)
     reports_drop(all, &at[2]);
     assert_null(at[2]);
     assert_null(shown().slow);
+}
+
+TEST_IN(progress, of_a_job_without_nodes_stays_until_the_job_is_forgotten)
+{
+    loss(0, 1, 4, 1);
+    saves(0, 1, 3);
+    for (uint32_t i = 0; i <= SPARE; i++) {
+        reports_drop(all, &at[i]);
+    }
+    assert_true(shown().has_step);
+    assert_int_equal(shown().step, 4);
+    assert_int_equal(shown().saved_step, 3);
+    reports_forget(all, "j");
+    assert_false(shown().has_step);
+    assert_false(shown().has_saved);
+    reports_forget(all, "j"); /* nothing is left */
+}
+
+TEST_IN(progress, of_the_run_before_is_not_that_of_the_next_run)
+{
+    loss(0, 1, 4, 1);
+    next_run();
+    machine_stats(0, 100000);
+    assert_false(shown().has_step);
 }

@@ -95,3 +95,15 @@ TEST_IN(tails, order_of_arrival_is_preserved)
     }
     assert_null(log_tails_get(&tails, LIMIT_LOG_TAILS));
 }
+
+TEST_IN(tails, of_a_forgotten_job_go_and_the_others_stay)
+{
+    uint64_t oldest = 0;
+    add("red", "n", 1);
+    add("blue", "n", 2);
+    add("red", "n", 3);
+    log_tails_forget(&tails, "red");
+    assert_int_equal(kept("red", "n", &oldest), 0);
+    assert_int_equal(kept("blue", "n", &oldest), 1);
+    assert_int_equal(oldest, 2);
+}

@@ -95,7 +95,7 @@ TEST(operator, refusal_of_the_core_is_reported)
         {.type = MSG_CANCEL, .u.cancel = {.job = "j"}},
     };
     static const int faults[] = {TFE_ENOENT, TFE_ESTATE, TFE_ENOMEM};
-    static const enum tfe_refusal codes[] = {REFUSAL_NO_SUCH_JOB, REFUSAL_BAD_REQUEST,
+    static const enum tfe_refusal codes[] = {REFUSAL_NO_SUCH_JOB, REFUSAL_CONFLICT,
                                              REFUSAL_LIMIT_REACHED};
     struct world *w = nodes_named_host(1);
     for (size_t i = 0; i < 4; i++) {

@@ -498,7 +498,7 @@ TEST_IN(pool, order_is_answered_once_it_is_durable)
 TEST_IN(pool, successor_takes_over_the_row_of_a_forgotten_job)
 {
     assert_string_equal(server_submit(spec_of("j", 1, 1)), "done");
-    assert_has(server_order_about(MSG_FORGET, "j"), "bad_request: ");
+    assert_has(server_order_about(MSG_FORGET, "j"), "conflict: ");
     assert_string_equal(server_order_about(MSG_CANCEL, "j"), "done");
     disk_refuses(true);
     (void)server_order_about(MSG_FORGET, "j");

@@ -4,25 +4,20 @@
 #include <string.h>
 
 #include "server/events/series.h"
-#include "tests/unit/server_core/server_fixture.h"
+#include "tests/unit/test_runner.h"
 
 static struct series *s;
-static struct world *w; /* its core has no job until a test adds one */
 
 static int begin(void **state)
 {
     (void)state;
-    struct rdzv_config config = usual_config();
-    config.max_nodes = SERIES_JOBS_MAX;
-    w = world_new(&config, 2, 2);
-    return series_new(w->r, &s);
+    return series_new(&s);
 }
 
 static int end(void **state)
 {
     (void)state;
     series_free(s);
-    world_free(w);
     return 0;
 }
 
@@ -87,19 +82,14 @@ TEST_IN(series, number_of_names_is_limited)
 TEST_IN(series, forgotten_job_frees_its_series)
 {
     char job[16];
-    w->join.job = job;
     for (int i = 0; i < SERIES_JOBS_MAX; i++) {
         (void)snprintf(job, sizeof job, "j%d", i);
-        join(w, 0, "n");
-        cut(w, 0);
         assert_true(add_of(job, 1, "loss", 1));
     }
     assert_false(add_of("late", 1, "loss", 1));
-    const struct rdzv_event drain = {
-        .type = RDZV_DRAIN, .now = {w->now}, .job = "j7", .node = "n"}; /* the job's only node */
-    assert_int_equal(step(w, &drain), 0);
-    w->join.job = "j7";
-    join(w, 0, "n"); /* the node rejoins and is sent DRAIN, since the job is gone */
+    series_forget(s, "unknown");
+    series_forget(s, "j7");
+    assert_string_equal(names("j7"), "");
     assert_true(add_of("late", 1, "loss", 1));
 }
 
@@ -149,7 +139,7 @@ TEST_IN(series, points_of_a_restarted_server_follow_earlier_ones)
     assert_int_equal(points(1, "x", 0, ord, value), 1);
     const uint64_t before = ord[0];
     series_free(s);
-    assert_int_equal(series_new(NULL, &s), 0);
+    assert_int_equal(series_new(&s), 0);
     assert_true(add_of("a", 1, "x", 2));
     assert_int_equal(points(1, "x", 0, ord, value), 1);
     assert_true(ord[0] >= before);

@@ -67,6 +67,58 @@ TEST(view, job_state_has_its_time)
     world_free(w);
 }
 
+TEST(view, job_whose_failure_is_final_unless_a_node_is_lost_does_not_restart)
+{
+    struct world *w = a_world(2, 2);
+    char reason[MSG_SENTENCE_MAX];
+    w->join.spec.max_restarts = 0;
+    come(w, 2);
+    pass(w, 3000);
+    tells(w, 0, (struct msg_progress){.epoch = 1, .has_step = true, .step = 5});
+    w->wall = 4000;
+    exited(w, 1, 1, 1);
+    struct msg_status_job row = job_row(w, NULL);
+    rdzv_view_reason(w->r, &row, reason);
+    assert_int_equal(row.state, STATE_RUNNING);
+    assert_string_equal(row.reason, "exit code 1 (rank 1 on b)");
+    assert_int_equal(row.retry_ms, 0);
+    pass(w, 20000);
+    assert_state(w, STATE_FAILED, 4000);
+    world_free(w);
+
+    w = a_world(2, 2); /* a lost node explains the failure: the job restarts */
+    w->join.spec.max_restarts = 0;
+    come(w, 2);
+    pass(w, 3000);
+    tells(w, 0, (struct msg_progress){.epoch = 1, .has_step = true, .step = 5});
+    exited(w, 1, 1, 1);
+    cut(w, 0);
+    pass(w, 20000);
+    assert_int_equal(job_row(w, NULL).state, STATE_RESTARTING);
+    world_free(w);
+}
+
+TEST(view, job_that_an_operator_cancels_has_the_same_times_and_one_reason)
+{
+    struct world *w = a_running_world(1, 1, 1);
+    char reason[MSG_SENTENCE_MAX];
+    w->wall = 5000;
+    w->holds_writes = true;
+    stop_job(w);
+    noticed(w, 0, NOTICE_SIGNAL, 30000); /* the pool ends the job's agents */
+    assert_not_saw(w, "~node_noticed");
+    trainers_stop(w, 0, 1);
+    w->wall = 6000;
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    struct msg_status_job row = job_row(w, NULL);
+    rdzv_view_reason(w->r, &row, reason);
+    assert_int_equal(row.state, STATE_CANCELLED);
+    assert_string_equal(row.reason, "it was cancelled by an operator");
+    assert_int_equal(row.ended.ms, 5000);
+    assert_int_equal(row.since.ms, 5000);
+    world_free(w);
+}
+
 TEST(view, set_aside_jobs_are_listed_by_name)
 {
     struct world *w = a_running_world(1, 1, 1);

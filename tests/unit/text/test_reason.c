@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/text/reason.h"
+#include "common/text/text.h"
 #include "tests/unit/test_runner.h"
 
 TEST(reason, grows_outwards)
@@ -56,4 +57,35 @@ TEST(reason, is_cut_and_never_within_a_character)
         reason_prefix(&reason, "%s", text);
         assert_null(strchr(reason.text, 'x'));
     }
+}
+
+TEST(reason, marks_characters_that_a_precision_has_cut)
+{
+    static const struct {
+        const char *text, *expected;
+    } cases[] = {
+        {"abcd", "\"abcd\" is unknown"},
+        {"abc\xc3\xa9", "\"abc\xe2\x80\xa6\" is unknown"},
+        {"ab\xe2\x82\xac", "\"ab\xe2\x80\xa6\" is unknown"},
+        {"ab\xc3\xa9", "\"ab\xc3\xa9\" is unknown"},
+        {"a\xf0\x9f\x98\x80", "\"a\xe2\x80\xa6\" is unknown"},
+        {"ab\xa9\xa9", "\"ab\xa9\xa9\" is unknown"}, /* other malformed bytes stay */
+    };
+    struct tfe_reason reason;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        reason_set(&reason, "\"%.4s\" is unknown", cases[i].text);
+        assert_string_equal(reason.text, cases[i].expected);
+    }
+}
+
+TEST(text, is_cut_before_a_character_that_does_not_fit)
+{
+    char small[6];
+    text_setf(small, sizeof small, "abc\xe2\x82\xac");
+    assert_string_equal(small, "abc");
+    struct text text;
+    text_init(&text, small, sizeof small);
+    text_add(&text, "a");
+    text_addf(&text, "%.1s-", "\xc3\xa9");
+    assert_string_equal(small, "a\xe2\x80\xa6-");
 }
