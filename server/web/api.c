@@ -7,6 +7,7 @@
 #include "common/channel/endpoint.h"
 #include "common/records/json_text.h"
 #include "common/records/operations.h"
+#include "common/text/text.h"
 #include "server/web/calls.h"
 #include "server/web/health.h"
 #include "server/web/logins.h"
@@ -58,6 +59,28 @@ bool api_is_job(struct request *r)
     return is_job(r, r->name);
 }
 
+/* Returns true if the body has only the route's numbers. Otherwise responds with 400: an order with
+ * a misspelt number must not run with its default. */
+static bool has_known_fields(struct request *r)
+{
+    char sentence[128];
+    const char *key;
+    json_t *value;
+    json_object_foreach(r->body, key, value)
+    {
+        const struct route_number *number = r->route->numbers;
+        while (number->key && strcmp(number->key, key) != 0) {
+            number++;
+        }
+        if (!number->key) {
+            text_setf(sentence, sizeof(sentence), "%.64s: unknown field", key);
+            reply_problem(r->req, 400, "bad_request", sentence);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Makes a call for the route's operation, with its operand and its numbers. Returns NULL after a
  * response with an error. */
 static struct call *operation_new(struct request *r)
@@ -70,6 +93,9 @@ static struct call *operation_new(struct request *r)
     }
     if (operation_needs_admin(route->operation) && view_role(r->view) != PRINCIPAL_ADMIN) {
         reply_problem(r->req, 403, "not_authorised", "this needs an admin's token");
+        return NULL;
+    }
+    if (!has_known_fields(r)) {
         return NULL;
     }
     for (const struct route_number *number = route->numbers; number->key; number++) {

@@ -183,6 +183,10 @@ def test_orders_take_an_admin_s_token_and_the_page_s_word(web, token):
         other.join("n2", job="k")
         assert web.order("/api/v1/jobs/k/grow").code == 409  # the job cannot grow
         assert web.order("/api/v1/jobs/k/scale", {"min": 3, "max": 2}).code == 400
+        for path, body, unknown in (("jobs/k/scale", {"min": 1, "max": 2, "pss": 1}, "pss"), ("nodes/n/drain", {"within": 5}, "within"),
+                                    ("jobs/k/cancel", {"force": True}, "force")):
+            refused = web.order(f"/api/v1/{path}", body)  # a misspelt field is not taken for its default
+            assert (refused.code, refused.json["detail"]) == (400, f"{unknown}: unknown field")
         assert web.order("/api/v1/jobs/k/scale", {"min": 1, "max": 2}).code == 200
         assert web.get("/api/v1/jobs/k")["max"] == 2
         assert web.order("/api/v1/jobs/k/cancel").code == 200

@@ -150,8 +150,8 @@ def test_a_manifest_of_kubeflow_s_is_taken_as_json(web):
 def test_only_who_may_give_orders_hands_jobs_in(web, token):
     """A local page without login, an observer's token, or a request from another site changes nothing."""
     s = web.server
-    orders = [("/api/v1/jobs", JOB), *((f"/api/v1/jobs/train/{verb}", {"min": 1, "max": 1}) for verb in
-                                       ("scale", "suspend", "resume", "cancel", "restart"))]
+    orders = [("/api/v1/jobs", JOB), ("/api/v1/jobs/train/scale", {"min": 1, "max": 1}),
+              *((f"/api/v1/jobs/train/{verb}", {}) for verb in ("suspend", "resume", "cancel", "restart"))]
     scoped = token("--role=admin", "--job=team-a-*")
     for path, body in orders:
         assert web.ask(path, "POST", body).code == 401

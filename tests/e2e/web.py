@@ -35,6 +35,27 @@ def pattern_of(path):
     return None
 
 
+def dereferenced(schema):
+    """Returns the schema with the properties of all its parts."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    schema = OPENAPI["components"]["schemas"][name] if name else schema
+    properties = dict(schema.get("properties", {}))
+    for part in schema.get("allOf", []):
+        properties.update(dereferenced(part).get("properties", {}))
+    return {**schema, "properties": properties}
+
+
+def undescribed(value, schema):
+    """Returns the keys of the value that the description does not name."""
+    schema = dereferenced(schema)
+    if isinstance(value, list):
+        return {key for item in value for key in undescribed(item, schema.get("items", {}))}
+    if not isinstance(value, dict) or not schema["properties"]:
+        return set()
+    inner = {key for name, part in schema["properties"].items() for key in undescribed(value.get(name), part)}
+    return inner | (value.keys() - schema["properties"].keys())
+
+
 def check(path, method, answer):
     """Checks the response against the description."""
     import jsonschema
@@ -54,6 +75,7 @@ def check(path, method, answer):
         schema = kinds[kind]["schema"]["$ref"].rpartition("/")[2]
     jsonschema.validate(answer.json, {"$ref": f"#/components/schemas/{schema}", "components": OPENAPI["components"]},
                         cls=jsonschema.Draft202012Validator)
+    assert not (missing := undescribed(answer.json, {"$ref": f"#/components/schemas/{schema}"})), missing
 
 
 class Web:
