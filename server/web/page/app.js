@@ -9,7 +9,7 @@ import { pool, submission } from "./pool.js";
 export const store = {
   session: null, up: null, why: "", route: { view: "fleet" }, job: null,
   jobs: new Map(), health: new Map(), nodes: new Map(), epochs: new Map(), events: [], seen: new Map(),
-  points: new Map(), conditions: new Map(), pool: new Map(), saves: new Map(), at: 0, rows: {},
+  points: new Map(), conditions: new Map(), pool: new Map(), at: 0, rows: {},
   first_ms: null, busy_ms: 0, took: [], // the cost of drawing, for tests
 };
 const main = document.getElementById("main");
@@ -33,7 +33,6 @@ function apply(kind, data) {
   } else if (kind === "events") {
     if (data.whole) store.events = [];
     store.events.push(...Object.values(data.set));
-    for (const e of Object.values(data.set)) if (e.kind === "checkpoint" && e.job) store.saves.set(e.job, Math.max(e.at_ms, store.saves.get(e.job) ?? 0));
     if (store.events.length > 500) store.events.splice(0, store.events.length - 500);
   } else if (kind === "points") {
     if (data.whole) store.points.clear();
@@ -140,8 +139,6 @@ const jobLink = (job, words = job) => h("a", { href: `#/job/${encodeURIComponent
 // Milliseconds until the last step at the present rate; null if that is unknown.
 const etaOf = job => job.state === "running" && job.total && job.step != null && job.steps_per_s > 0 ? Math.max(0, job.total - job.step) / job.steps_per_s * 1000 : null;
 
-// When the last known checkpoint of a job was complete: from its events, as far as this page has them.
-const savedAt = job => store.saves.get(job.job) ?? null;
 const stepOf = job => job.step ?? (job.total && job.state === "succeeded" ? job.total : null);
 
 // What an operator should know about a job, in one line: why it failed or waits, or what is wrong while it runs.
@@ -176,7 +173,7 @@ function fleet() {
   const table = h("table", { class: "wraps", id: "jobs" }, h("caption", { class: "sr" }, "Jobs"),
     h("thead", {}, h("tr", {}, ...heads.map(t => h("th", { scope: "col" }, t)))), body);
   const row = job => {
-    const step = stepOf(job), eta = etaOf(job), saved = isOver(job) ? null : savedAt(job), curve = sparks.get(job.job);
+    const step = stepOf(job), eta = etaOf(job), saved = isOver(job) ? null : job.saved_ms, curve = sparks.get(job.job);
     return {
       cells: [
         [jobLink(job.job), h("div", { class: "sub" }, `run ${job.run}, epoch ${job.epoch}`)],
@@ -201,7 +198,7 @@ function fleet() {
     const fresh = j => !isOver(j) || j.state === "failed" && (j.ended_ms ?? 0) > day;
     const chosen = list.filter(j => (all.checked || words || fresh(j)) && j.job.toLowerCase().includes(words))
       .sort((a, b) => rank(a) - rank(b) || a.job.localeCompare(b.job));
-    rows(chosen.slice(0, limit).map(j => [j.job, j, `${j.told_ms} ${savedAt(j) && !isOver(j) ? ago(savedAt(j)) : ""}`]));
+    rows(chosen.slice(0, limit).map(j => [j.job, j, `${j.told_ms} ${j.saved_ms && !isOver(j) ? ago(j.saved_ms) : ""}`]));
     more.hidden = chosen.length <= limit;
     table.hidden = chosen.length === 0;
     none.hidden = chosen.length > 0;
@@ -293,14 +290,14 @@ function jobScreen(name) {
   const time = timeline(), size = members(), curves = series(size.node), prints = logs(name), legend = h("div", { class: "legend" });
 
   function figures(job) {
-    const total = totals(job), step = stepOf(job) ?? lastStep(), eta = etaOf(job), saved = savedAt(job);
+    const total = totals(job), step = stepOf(job), eta = etaOf(job), saved = job.saved_ms;
     return [["Progress", step == null ? "–" : job.total ? percent(step / job.total) : number(step), job.total && step != null ? `${number(step)} / ${number(job.total)}` : step != null ? "steps" : ""],
       ...(isOver(job) ? [["Duration", job.ended_ms && total.epochs.length ? span(job.ended_ms - Math.min(...total.epochs.map(e => e.started_ms ?? e.detected_ms ?? job.ended_ms))) : "–"]]
         : [["ETA", eta === null ? "–" : span(eta)], ["Steps/s", job.steps_per_s != null ? number(job.steps_per_s) : "–"]]),
       ["Last checkpoint", saved ? isOver(job) ? clock(saved) : ago(saved) : "–", saved && !isOver(job) ? "ago" : ""],
       ["Nodes", `${job.members}`, `of ${sizeOf(job).text}`],
       ["Goodput", total.useful === null ? "–" : percent(total.useful)], ["Downtime", span(total.standstill)], ["Epochs", `${total.epochs.length}`],
-      ["Steps repeated", `${total.repeated}`], ["Restarts left", `${job.restarts_left}`]];
+      ["Steps repeated", `${total.repeated}`], ["Restarts left", job.epoch > 0 ? `${job.restarts_left}` : "–"]];
   }
 
   // Why the job failed or waits, and what is wrong while it runs.
@@ -372,12 +369,6 @@ function jobScreen(name) {
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Epochs" }, h("table", { class: "wraps" }, h("caption", { class: "sr" }, "Epochs"), h("thead", {}, h("tr", {}, ...epochHeads.map(t => h("th", { scope: "col", class: ["Nodes", "Steps repeated"].includes(t) ? "num" : null }, t)))), epochBody)))];
   main.replaceChildren(head, missing, reason, ...parts, events(name), known.node);
   return { update: () => { update(); drawEvents(); }, close: () => { curves.close(); size.close(); prints.close(); } };
-}
-
-// The last step that the curves of this job have, for a job that is over.
-function lastStep() {
-  const steps = [...store.points.values()].map(list => list.at(-1)?.step ?? 0);
-  return steps.length ? Math.max(...steps) || null : null;
 }
 
 export const machine = n => {
