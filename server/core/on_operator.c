@@ -135,8 +135,7 @@ void on_stop_job(struct rdzv *r, struct job *job)
             }
         }
     }
-    text_setf(r->sentence, sizeof(r->sentence), "job %s was cancelled by an operator",
-              job->name.text);
+    text_setf(r->sentence, sizeof(r->sentence), "job %s " RDZV_CANCELLED, job->name.text);
     job_finish(r, job, JOB_CANCELLED, r->sentence);
     job_touch(job);
 }

@@ -18,8 +18,8 @@
 
 /* Maximum number of PERSIST actions that one step emits. */
 #define RDZV_PERSIST_MAX 1000
-/* The reason of a cancelled job. */
-#define RDZV_CANCELLED "it was cancelled by an operator"
+/* What is said of a cancelled job, after "it" or its name. */
+#define RDZV_CANCELLED "was cancelled by an operator"
 
 /* Settings of a server. Durations are in milliseconds. */
 struct rdzv_config {

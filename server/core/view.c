@@ -168,7 +168,7 @@ void rdzv_view_reason(const struct rdzv *r, struct msg_status_job *row, char buf
         return;
     }
     if (job->state == JOB_CANCELLED) {
-        text_setf(buf, MSG_SENTENCE_MAX, "%s", RDZV_CANCELLED);
+        text_setf(buf, MSG_SENTENCE_MAX, "it " RDZV_CANCELLED);
     } else if (job_is_over(job)) {
         reason_of_end(job, buf);
     } else if (job->failure.is_fault &&

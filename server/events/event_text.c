@@ -231,7 +231,7 @@ static void add_finished(struct events *e, const struct rdzv_trace *trace)
         rdzv_view_reason(events_core(e), &job, reason);
     }
     if (is_known && job.state == STATE_CANCELLED) {
-        addf(e, trace, EVENT_INFO, "the job %s", job.reason ? job.reason : "was cancelled");
+        add(e, trace, EVENT_INFO, "the job " RDZV_CANCELLED);
     } else {
         addf(e, trace, is_failed ? EVENT_ERROR : EVENT_INFO, "the job has %s%s%s",
              is_known ? msg_job_state_name(job.state) : "ended", job.reason ? ": " : "",

@@ -35,7 +35,7 @@ struct condition_text condition_text(enum tfe_job_state state)
         [STATE_SUSPENDED] = {"JobSuspended", "it has no nodes until it is resumed"},
         [STATE_SUCCEEDED] = {"JobSucceeded", "the job has succeeded"},
         [STATE_FAILED] = {"JobFailed", ""},
-        [STATE_CANCELLED] = {"JobCancelled", RDZV_CANCELLED},
+        [STATE_CANCELLED] = {"JobCancelled", "it " RDZV_CANCELLED},
         [STATE_SET_ASIDE] = {"JobSetAside", ""},
     };
     return texts[state];

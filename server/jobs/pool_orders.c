@@ -315,11 +315,11 @@ static void cancel(struct pool *p, struct pool_order *order, const struct princi
         }
         wait_for(order, job);
     } else if (!pool_job_in_core(job, &row)) {
-        events_report(p->config.events, &event, "the job was cancelled by an operator");
-        pool_end(p, job, STATE_CANCELLED, "JobCancelled", RDZV_CANCELLED);
+        events_report(p->config.events, &event, "the job " RDZV_CANCELLED);
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", "it " RDZV_CANCELLED);
         wait_for(order, job);
     } else if (order_core(p, order, by, &msg)) {
-        pool_end(p, job, STATE_CANCELLED, "JobCancelled", RDZV_CANCELLED);
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", "it " RDZV_CANCELLED);
         wait_for(order, job);
     }
 }

@@ -373,7 +373,7 @@ void pool_refresh(struct pool *p, struct pool_job *job)
     } else if (is_there && row.state == STATE_FAILED) {
         end_as_failed(p, job, run.is_used_up);
     } else if (is_there && row.state == STATE_CANCELLED) {
-        pool_end(p, job, STATE_CANCELLED, "JobCancelled", RDZV_CANCELLED);
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", "it " RDZV_CANCELLED);
     } else if (job->needs.suspend) {
         pool_job_is_usual(job, STATE_SUSPENDED);
     } else if (is_there && row.state == STATE_RUNNING) {
