@@ -22,8 +22,6 @@ struct event_rows {
 static void request_page(struct event_rows *s)
 {
     s->want.max = s->want.last > 0 ? s->want.last : PAGE_ROWS;
-    /* "the newest N events" are one page */
-    s->store.page_size = s->want.last > 0 ? UINT32_MAX : PAGE_ROWS;
     store_rows_wait(&s->store, writer_read(s->store.writer, &s->want, store_rows_on_result, s,
                                            &s->store.request));
 }

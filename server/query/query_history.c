@@ -32,7 +32,6 @@ static const void *next_record(struct history_rows *s)
                                         .job = s->all ? s->job.text : NULL,
                                         .after = s->after,
                                         .max = PAGE_ROWS};
-        s->store.page_size = PAGE_ROWS;
         store_rows_wait(&s->store, writer_read(s->store.writer, &page, store_rows_on_result, s,
                                                &s->store.request));
     }

@@ -43,7 +43,7 @@ void store_rows_on_result(void *ctx, int rc, struct record_list *page, const cha
         s->page = *page;
         *page = (struct record_list){.v = NULL};
         s->n_sent = 0;
-        s->is_last = s->page.n < s->page_size;
+        s->is_last = s->page.n == 0; /* invalid rows make a page smaller than requested */
     }
     s->rows.wake(s->rows.wake_ctx);
 }

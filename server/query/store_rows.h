@@ -16,7 +16,6 @@ struct store_rows {
     bool waits;   /* true while an operation is pending */
     struct record_list page;
     size_t n_sent;            /* records of the page that have been sent */
-    uint32_t page_size;       /* a page with fewer records is the last one */
     bool is_last;             /* true if the store has no records after the page */
     enum tfe_refusal refusal; /* 0 unless the operation failed */
     char sentence[sizeof(struct tfe_reason)];

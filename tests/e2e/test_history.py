@@ -6,6 +6,7 @@ import json
 import pathlib
 import signal
 import sqlite3
+import time
 
 from agents import fleet  # noqa: F401 (a fixture)
 from bystander import noise  # noqa: F401 (a fixture)
@@ -212,3 +213,24 @@ def test_an_ephemeral_server_has_a_ledger_but_no_backup(server, fleet, ctl, tmp_
     assert done.returncode == 2 and "--ephemeral" in done.stderr
     fleet.order("exit 0")
     assert agent.wait() == 0
+
+
+def test_a_damaged_row_hides_itself_and_not_the_rows_after_it(server, ctl, state_dir):
+    """The server reads 100 epochs, or 200 events, at a time."""
+    server().stop()
+    with sqlite3.connect(state_dir / "rdzv.db") as db:
+        epochs = [r[1] for r in db.execute("PRAGMA table_info(ledger)")]
+        events = [r[1] for r in db.execute("PRAGMA table_info(events)")]
+        now_ms = int(time.time() * 1000)  # older rows are removed
+        texts = {"blamed": "", "kind": "epoch", "node": "", "name": "", "says": "x"}
+        for table, columns, key, n in (("ledger", epochs, "epoch", 150), ("events", events, "number", 450)):
+            for i in range(1, n + 1):
+                row = [i if c == key else "old" if c == "job" else now_ms if c in ("at", "touched_ms") else texts.get(c, 1) for c in columns]
+                db.execute(f"INSERT INTO {table} VALUES({', '.join('?' * len(row))})", row)
+        db.execute("UPDATE ledger SET blamed = x'00' WHERE epoch = 50")
+        db.execute("UPDATE events SET says = x'00' WHERE number IN (50, 250)")
+    db.close()
+    server()
+    assert [e["epoch"] for e in json.loads(ctl("epochs", "--json", "old").stdout)["epochs"]] == [i for i in range(1, 151) if i != 50]
+    shown = [e["number"] for e in json.loads(ctl("events", "--json", "--last=1000", "old").stdout)["events"]]
+    assert shown[:448] == [i for i in range(1, 451) if i not in (50, 250)]
