@@ -108,7 +108,7 @@ bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct poo
 #define CONDITION_USED_UP "BackoffLimitExceeded"
 /* Size of the buffer for the name of a condition: "Created" or the capitalised state. */
 #define CONDITION_NAME_MAX 16
-const char *pool_condition_name(unsigned condition, char room[CONDITION_NAME_MAX]);
+const char *pool_condition_name(unsigned condition, char buf[CONDITION_NAME_MAX]);
 /* The usual reason and sentence of a state's condition. */
 struct condition_text {
     const char *reason, *says;

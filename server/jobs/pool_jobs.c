@@ -417,8 +417,7 @@ const char *pool_job_waits(struct pool_job *job, char buf[MSG_SENTENCE_MAX])
     case PLACEMENT_JOB_PLACED:
         error = pool_files_error(job, &node);
         if (error) {
-            text_setf(buf, MSG_SENTENCE_MAX, "waiting for its files on %.64s: %.700s", node,
-                      error);
+            text_setf(buf, MSG_SENTENCE_MAX, "waiting for its files on %.64s: %.700s", node, error);
             return buf;
         }
         rdzv_view_waits(job->pool->config.core, &row, buf);

@@ -227,8 +227,8 @@ static void take_freed(struct pool *p, struct pool_node *node, const struct msg_
     node->failed_job = job->number;
     const uint32_t n = node->failures++;
     text_setf(job->start_error, sizeof(job->start_error), "%.170s (exit code %u on %.60s)",
-              msg->message[0] != '\0' ? msg->message : "its agent failed to start", (unsigned)msg->code,
-              pool_node_label(node));
+              msg->message[0] != '\0' ? msg->message : "its agent failed to start",
+              (unsigned)msg->code, pool_node_label(node));
     node->rests = tfe_mono_add(clock_mono(), n < 6 ? (int64_t)REST_MS << n : (int64_t)REST_MAX_MS);
     node->since = clock_wall();
     pool_wake(p, node->rests);

@@ -146,8 +146,8 @@ static bool next_condition(struct status_rows *s, struct msg_condition_row *ret)
                                       .reason = is_used_up ? CONDITION_USED_UP : text.reason,
                                       .at = job.since,
                                       .message = job.reason  ? job.reason
-                                              : job.waits ? job.waits
-                                                          : text.says};
+                                                 : job.waits ? job.waits
+                                                             : text.says};
     return s->condition++ == 0;
 }
 

@@ -136,7 +136,7 @@ def test_a_cancelled_job_is_told_as_such_and_not_as_a_preemption(pool, server, f
         over = pool.wait_state(job, "cancelled")
         assert over["reason"] == "it was cancelled by an operator" and over["since_ms"] == over["ended_ms"]
         condition, = [c for c in over["conditions"] if c["condition"] == "Cancelled"]
-        assert (condition["reason"], condition["says"]) == ("JobCancelled", over["reason"])
+        assert (condition["reason"], condition["message"]) == ("JobCancelled", over["reason"])
         for verb in (["grow", job], ["scale", job, "1:2"]):
             code, _, err = run(ctl, *verb)
             assert code == 1 and f'job "{job}" has ended' in err, verb
