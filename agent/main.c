@@ -224,22 +224,23 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
 }
 
 /* Runs the agent after the guard is forked: finds the server, reserves ports, runs the loop. */
-static int run(struct runner_options *options)
+static int run(const struct runner_options *given)
 {
-    const struct agent_settings *settings = options->settings;
+    struct runner_options options = *given;
+    const struct agent_settings *settings = options.settings;
     struct tfe_reason reason;
     struct join_info info;
-    int rc = find_server(settings, options->standalone, &info, &reason);
+    int rc = find_server(settings, options.standalone, &info, &reason);
     if (rc) {
         return fail(code_of(rc), &reason);
     }
-    if (ports_new(settings->agent.spec.nproc, settings->address_port, &options->ports, &reason)) {
+    if (ports_new(settings->agent.spec.nproc, settings->address_port, &options.ports, &reason)) {
         join_done(&info);
         return fail(AGENT_EXIT_FAILED, &reason);
     }
-    options->info = &info;
-    int code = runner_run(options);
-    ports_free(options->ports);
+    options.info = &info;
+    int code = runner_run(&options);
+    ports_free(options.ports);
     join_done(&info);
     return code;
 }
@@ -264,27 +265,28 @@ static int check_options(struct agent_settings *settings, struct tfe_reason *rea
 }
 
 /* Runs an agent of one job whose command is known. */
-static int run_command(const struct agent_settings *settings, struct runner_options *options)
+static int run_command(const struct agent_settings *settings, const struct runner_options *given)
 {
+    struct runner_options options = *given;
     struct tfe_reason reason;
     int code = AGENT_EXIT_FAILED;
     struct guard_process guard;
     struct guard_proof proof;
     /* a private server ends with this node, so no other process could use the proof */
     const bool has_proof = !settings->standalone;
-    if (settings->default_ps && !options->command->is_python) {
+    if (settings->default_ps && !options.command->is_python) {
         reason_set(&reason,
                    "--default-ps: %s is not a Python script (a ps needs a Python interpreter)",
-                   options->operands[0]);
+                   options.operands[0]);
         return fail(AGENT_EXIT_USAGE, &reason);
     }
     if (has_proof) {
         guard_proof_make(&proof, settings->agent.job.text);
     }
-    if (check_trainer_user(settings, options->command, &reason) ||
-        check_artifacts(settings, options->command, &reason)) {
+    if (check_trainer_user(settings, options.command, &reason) ||
+        check_artifacts(settings, options.command, &reason)) {
         code = fail(AGENT_EXIT_USAGE, &reason);
-    } else if ((settings->standalone && standalone_new(settings, &options->standalone, &reason)) ||
+    } else if ((settings->standalone && standalone_new(settings, &options.standalone, &reason)) ||
                proc_become_subreaper(&reason) ||
                guard_fork(&guard, has_proof ? &proof : NULL, &reason)) {
         code = fail(AGENT_EXIT_FAILED, &reason);
@@ -293,10 +295,10 @@ static int run_command(const struct agent_settings *settings, struct runner_opti
          * guard was forked before, so trainers keep the user's limits. */
         setrlimit(RLIMIT_CORE, &(struct rlimit){0});
         signal(SIGPIPE, SIG_IGN);
-        options->guard = &guard;
-        code = run(options);
+        options.guard = &guard;
+        code = run(&options);
     }
-    standalone_free(options->standalone);
+    standalone_free(options.standalone);
     return code;
 }
 

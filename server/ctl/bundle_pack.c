@@ -154,7 +154,7 @@ static int follow(const struct entries *e, const char *name, char **ret, struct 
  * any file of the user. */
 static int open_parent(int above, const char *path, const char **ret_leaf)
 {
-    int at = dup(above);
+    int at = fcntl(above, F_DUPFD_CLOEXEC, 0);
     for (const char *slash; at >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
         char part[ARCHIVE_NAME_MAX + 1];
         (void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
