@@ -28,6 +28,7 @@ const char *pool_condition_name(unsigned condition, char buf[CONDITION_NAME_MAX]
 struct condition_text condition_text(enum tfe_job_state state)
 {
     static const struct condition_text texts[] = {
+        [CONDITION_CREATED] = {"JobCreated", "it was submitted"},
         [STATE_WAITING] = {"WaitsForNodes", "it waits for nodes"},
         [STATE_STARTING] = {"JobStarting", "its first epoch is about to begin"},
         [STATE_RUNNING] = {"JobRunning", "an epoch is running"},

@@ -93,7 +93,7 @@ static void begin(struct pool *p, struct pool_order *order, const struct princip
         job->is_submitter_known = true;
         memcpy(job->submitter, by->origin, sizeof(job->submitter));
     }
-    pool_job_is(job, CONDITION_CREATED, "JobCreated", "it was submitted");
+    pool_job_is_usual(job, (enum tfe_job_state)CONDITION_CREATED);
     events_report(p->config.events, &row, "the job %s: nodes %u:%u, priority %u", event,
                   (unsigned)job->needs.min_nodes, (unsigned)job->needs.max_nodes,
                   (unsigned)job->needs.priority);

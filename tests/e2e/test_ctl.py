@@ -58,7 +58,7 @@ def test_status_of_several_jobs(server, shown, status):
         assert sorted(line.split() for line in lines[2:4]) == [
             [f"label-{name}", node_id(name), "preparing", "-", "-", str(os.getpid())] for name in ("node-a", "node-b")]
         assert lines[4:6] == ["", "  opened by manually started agents"]
-        assert lines[8].split()[:3] == ["Waiting", "yes", "JobWaiting"] and len(lines) == 9
+        assert lines[8].split()[:3] == ["Waiting", "yes", "WaitsForNodes"] and len(lines) == 9
 
 
 def test_unknown_job(server, ctl):
