@@ -139,7 +139,8 @@ const jobLink = (job, words = job) => h("a", { href: `#/job/${encodeURIComponent
 // Milliseconds until the last step at the present rate; null if that is unknown.
 const etaOf = job => job.state === "running" && job.total && job.step != null && job.steps_per_s > 0 ? Math.max(0, job.total - job.step) / job.steps_per_s * 1000 : null;
 
-const stepOf = job => job.step ?? (job.total && job.state === "succeeded" ? job.total : null);
+// The last report of a job that has succeeded may precede its last step.
+const stepOf = job => job.total && job.state === "succeeded" ? job.total : job.step ?? null;
 
 // What an operator should know about a job, in one line: why it failed or waits, or what is wrong while it runs.
 function messageOf(job) {
