@@ -695,6 +695,14 @@ TEST(rows, queue_above_10000_rows_drops_the_oldest)
     close_office(o);
 }
 
+/* Waits until the writer has set the time of the next pruning: it does so before its next record.
+ */
+static void await_prune_time(struct office *o)
+{
+    submit(o, "z", 1, 0, 1);
+    AWAIT(o, "z/1=0");
+}
+
 TEST(rows, old_rows_are_pruned_and_young_ones_stay)
 {
     struct office *o = an_office(10 * HOUR_MS);
@@ -703,6 +711,7 @@ TEST(rows, old_rows_are_pruned_and_young_ones_stay)
         note(o, "old", i);
     }
     TURN_UNTIL(o->base, rows_put() == 250 && prunes() == 1);
+    await_prune_time(o);
     put_forward(o, 8 * HOUR_MS);
     TURN_UNTIL(o->base, prunes() == 2);
     note(o, "young", 1);
@@ -719,6 +728,7 @@ TEST(rows, rows_within_the_retention_are_not_pruned)
     struct office *o = an_office(10 * HOUR_MS);
     note(o, "a", 1);
     TURN_UNTIL(o->base, rows_put() == 1 && prunes() == 1);
+    await_prune_time(o);
     put_forward(o, 9 * HOUR_MS);
     TURN_UNTIL(o->base, prunes() >= 2);
     assert_int_equal(lines_of(ledger_after(o, "a")), 1);
